@@ -52,18 +52,18 @@ func TestAskedIsCharged(t *testing.T) {
 	ask(0, "a")
 	want()
 	charge(0, "a")
-	ask(0, "a") // a late one: it is paid for
+	ask(0, "a") // late: the round is already charged
 	want("release")
 	ask(1, "a")
 	ask(1, "b")
 	want("release", "abandoned")
-	ask(1, "a") // each asking of another question is one more answer that nobody paid for
+	ask(1, "a") // each different question is one more answer that nobody paid for
 	want("release", "abandoned", "abandoned")
-	charge(1, "c") // a selection, which asks no node
+	charge(1, "c") // a selection asks no node
 	want("release", "abandoned", "abandoned", "abandoned", "release")
 	ask(2, "a")
 
-	// Another leader knows of the question, and so does the leader that verifies everything.
+	// Another leader knows the question, and so does one that verifies everything.
 	c.lead = leadAs(t, c.store, "agg")
 	testkit.Must(t, c.store.OpenDataset(ctx, c.lead, testDataset))
 	ask(2, "a")

@@ -16,7 +16,7 @@ import (
 // is read again.
 type cache struct {
 	turn  chan struct{}          // holds a token while nobody charges
-	state atomic.Pointer[latest] // nil when nothing is known; replaced under turn
+	state atomic.Pointer[latest] // nil while nothing is known; replaced while the turn is held
 	// others counts this store's writes to the record of the dataset or its runs other than charges. After such a write
 	// the cached state is no longer the end.
 	others atomic.Uint64
@@ -27,10 +27,10 @@ type cache struct {
 // latest is the state after one charge. It is never changed.
 type latest struct {
 	fence     int64  // of the leadership that wrote it
-	others    uint64 // as the cache counted before it was read or written
+	others    uint64 // the cache's count before it was read or written
 	dataset   datasetRecord
 	datasetKV *mvccpb.KeyValue
-	runs      map[string]Run // those that were charged since it is known
+	runs      map[string]Run // runs charged since this state is known
 }
 
 func (s *Store) cacheOf(dataset string) *cache {
@@ -95,7 +95,7 @@ func (c *cache) learn(lead *Leadership, l *loaded, others uint64, revision int64
 	if before := c.state.Load(); before != nil && before.fence == lead.fence && before.others == others &&
 		before.datasetKV.ModRevision == l.datasetKV.ModRevision {
 		maps.Copy(next.runs, before.runs)
-	} // else records of other runs are older than what was read for this one
+	} // otherwise records of other runs may be older than this one's
 	next.runs[l.run.Name] = l.run
 	value := l.datasetKV.Value
 	for _, op := range ops {

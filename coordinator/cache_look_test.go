@@ -34,7 +34,7 @@ func look(t *testing.T, s *Store, lead *Leadership, run string, round uint64) se
 }
 
 // A round starts from the state in etcd, whatever was written before, and reads it only if the last charge did not
-// leave it.
+// cache it.
 func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -51,11 +51,11 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 		do    func() error
 		run   string
 		round uint64
-		reads int64 // 0 where all is known
+		reads int64 // 0 if everything is cached
 	}{
-		{"nothing is known", func() error { return nil }, "first", 0, 3}, // its dataset neither
+		{"nothing is known", func() error { return nil }, "first", 0, 3}, // nor its dataset
 		{"charged", charge("first", 0), "first", 1, 0},
-		{"a round that is released", func() error { return nil }, "first", 0, 2}, // with its entry
+		{"a round that is released", func() error { return nil }, "first", 0, 2}, // read with its entry
 		{"another run", func() error { return nil }, "second", 0, 3},
 		{"another run charged", charge("second", 0), "second", 1, 0},
 		{"the first one is known as well", func() error { return nil }, "first", 1, 0},
@@ -97,7 +97,7 @@ func TestWhoLooksSeesWhatEtcdHas(t *testing.T) {
 	}
 }
 
-// A store that no longer leads, or leads again, has to read.
+// A store that no longer leads, or leads again, must read.
 func TestWhoLooksMustLead(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -69,7 +69,7 @@ func TestChargesTakeTurns(t *testing.T) {
 	}
 }
 
-// A store's knowledge of the ledger's end may be wrong. A charge then ends like one that reads.
+// A store's cached end of the ledger may be wrong. A charge then behaves like one that reads.
 func TestChargesBesideOtherWriters(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) (c *cluster, other *Store) {

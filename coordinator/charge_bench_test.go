@@ -37,8 +37,8 @@ func BenchmarkOpenDataset(b *testing.B) {
 	}
 }
 
-// BenchmarkChargePlanned is a round of a planned run on samples that drops all releases but the last two. 350,000 bytes
-// are a release of 100,000 numbers.
+// BenchmarkChargePlanned measures a round of a planned run on samples that keeps only the last two releases. A
+// release of 350,000 bytes has 100,000 numbers.
 func BenchmarkChargePlanned(b *testing.B) {
 	for _, size := range []int{4096, 350_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -33,7 +33,7 @@ func TestChargeOnce(t *testing.T) {
 		t.Errorf("release %q, entry %+v", release, entry)
 	}
 
-	// The same round again, with another answer: the stored one counts.
+	// The same round again with a different release: the stored one is returned.
 	again, second, err := c.store.Charge(ctx, c.lead, testCharge("first", 0, "another answer"))
 	if err != nil || string(again) != "answer" {
 		t.Errorf("asked again: %q, %v", again, err)
@@ -58,8 +58,8 @@ func TestChargeOnce(t *testing.T) {
 	}
 }
 
-// Two stores (two processes' worth of clients) under one leadership charge the
-// same rounds at the same time, each with an answer of its own.
+// Two stores, like two processes, charge the same rounds under one leadership at the same time, each with its own
+// release.
 func TestConcurrentCharges(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -138,7 +138,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	charge.Use = votes(1, 4)
 	refused(charge, testRun("first").Budget)
 
-	// Charges of each run, until all runs together exceed the dataset's budget.
+	// Each run charges until all runs together exceed the dataset's budget.
 	charge.Use = votes(6, 1)
 	// All are opened while each still has room.
 	for i := range 30 {
@@ -167,7 +167,7 @@ func TestOverBudgetWritesNothing(t *testing.T) {
 	t.Error("the dataset's budget never refused")
 }
 
-// everything is all keys with their revisions.
+// everything returns all keys with their revisions.
 func everything(t *testing.T, s *Store) map[string]int64 {
 	t.Helper()
 	r, err := s.client.Get(testkit.Within(t), s.config.Prefix, clientv3.WithPrefix())
@@ -192,7 +192,7 @@ func TestChargeRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		charge Charge
-		want   error // nil: any
+		want   error // nil accepts any
 	}{
 		{"no such run", change(func(c *Charge) { c.Run = "nobody" }), ErrNoRun},
 		{"bad name", change(func(c *Charge) { c.Run = "a/b" }), ErrBadName},
@@ -292,7 +292,7 @@ func TestAmbiguousCommit(t *testing.T) {
 	}
 }
 
-// A commit that arrives after its caller gave up must become neither a second answer nor a second charge.
+// A commit that arrives after its caller gave up must become neither a second release nor a second charge.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -323,7 +323,7 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// Another writer charges between reading and committing. The totals behind the budget check are stale, so the charge is
+// Another writer charges between read and commit. The totals behind the budget check are stale, so the charge is
 // decided again.
 func TestConflictIsDecidedAnew(t *testing.T) {
 	t.Parallel()
@@ -344,7 +344,7 @@ func TestConflictIsDecidedAnew(t *testing.T) {
 		}}
 	charge := testCharge("first", 1, "mine")
 	charge.Use = big
-	// Each fits the run's budget alone; both together do not.
+	// Each fits the run's budget alone, but both together do not.
 	_, _, err := c.store.Charge(testkit.Within(t), c.lead, charge)
 	if !errors.Is(err, privacy.ErrOverBudget) {
 		t.Errorf("got %v, want ErrOverBudget", err)

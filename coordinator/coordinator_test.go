@@ -74,7 +74,7 @@ func testRun(name string) Run {
 
 var testFacts = ledger.Facts{Pipeline: "pategan", SchemaSHA256: strings.Repeat("ab", 32), Teachers: 4}
 
-// testSigmas are the noises of votes that a test's run may ask for, as often as its budget allows.
+// testSigmas are the noise scales of votes that a test's run may ask for, as often as its budget allows.
 var testSigmas = []float64{200, 1e5, 20, 12, 9, 6, 1, .1}
 
 func testPlan() (plan privacy.Plan) {
@@ -137,7 +137,7 @@ func mustCharge(t testing.TB, s *Store, lead *Leadership, c Charge) {
 	testkit.Must(t, err)
 }
 
-// wantAnswer charges a round and checks which release is handed out for it.
+// wantAnswer charges a round and checks which release is returned for it.
 func wantAnswer(t testing.TB, s *Store, lead *Leadership, c Charge, want string) {
 	t.Helper()
 	release, _, err := s.Charge(testkit.Within(t), lead, c)
@@ -146,7 +146,7 @@ func wantAnswer(t testing.TB, s *Store, lead *Leadership, c Charge, want string)
 	}
 }
 
-// ledgerOf returns the entries after they passed the auditor's check.
+// ledgerOf returns the entries after they pass the auditor's check.
 func ledgerOf(t testing.TB, s *Store) ([]ledger.Entry, ledger.Verification) {
 	t.Helper()
 	entries, err := s.Ledger(testkit.Within(t), testDataset.Name)

@@ -186,7 +186,7 @@ func (s *Store) Entries(ctx context.Context, dataset string, after uint64, most 
 	return lines, nil
 }
 
-// decodeEntry checks that the entry that is handed out is the entry that is stored.
+// decodeEntry checks that the decoded entry is exactly the stored one.
 func decodeEntry(kv *mvccpb.KeyValue) (ledger.Entry, error) {
 	entry, err := decode[ledger.Entry](kv)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		}
 		same := run.Dataset == record.Name && run.Budget == total.Budget && run.Closed == total.Closed &&
 			run.Releases == uint64(total.Releases) && run.Abandoned == uint64(total.Abandoned)
-		if !run.Removed { // of a removed one no more is kept
+		if !run.Removed { // nothing more is kept of a removed run
 			same = same && slices.Equal(run.Plan, total.Plan) && math.Abs(run.PlanEpsilon-planned) <= 1e-9*planned &&
 				slices.Equal(run.Used, total.Used) && slices.Equal(run.Spent, total.Events)
 		}

@@ -159,7 +159,7 @@ func TestRuns(t *testing.T) {
 	got, err := c.store.Run(ctx, "first")
 	testkit.Must(t, err)
 	want := testRun("first")
-	want.Facts = ledger.Facts{} // the ledger has them
+	want.Facts = ledger.Facts{} // they are in the ledger
 	want.Closed, want.Head, want.Releases = true, head, 1
 	want.Spent, want.EpsilonSpent = entry.Events, entry.EpsilonSpent
 	want.Used = append([]int64{4}, make([]int64, len(testSigmas)-1)...)

@@ -12,7 +12,7 @@ func ask(site, key string) SiteRequest {
 	return SiteRequest{Dataset: "flchain", Site: site, Study: "s", Key: key, PEM: []byte(key)}
 }
 
-// A request may take the place of another until its site is admitted, and a roster only adds sites.
+// A request may be replaced until its site is admitted, and a roster only adds sites.
 func TestRequestsAndRosters(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -70,7 +70,7 @@ func TestRequestsAndRosters(t *testing.T) {
 	}
 }
 
-// There are no more requests than a study may have sites.
+// The number of requests is limited to a study's number of sites.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -86,7 +86,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// A deposed leader writes neither.
+// A deposed leader writes no request and no roster.
 func TestOnlyTheLeaderAdmits(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

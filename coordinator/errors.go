@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What errors.Is finds in the errors of this package.
+// Errors to match with errors.Is.
 var (
 	// ErrUnavailable: etcd did not answer; see [UnavailableError].
 	ErrUnavailable = errors.New("etcd unavailable")
@@ -53,7 +53,7 @@ type UnavailableError struct {
 	Endpoints []string
 	Err       error
 
-	commit bool // a write was under way
+	commit bool // a write was in flight
 }
 
 func (e *UnavailableError) Error() string {
@@ -106,8 +106,7 @@ func (e *ManifestMismatchError) Error() string {
 
 func (e *ManifestMismatchError) Is(target error) bool { return target == ErrForeignManifest }
 
-// wrap gives an error of the etcd client its meaning. ctx is the caller's, not
-// the one with the request's own limit.
+// wrap classifies an error of the etcd client. ctx is the caller's context, not the one with the request's own limit.
 func (s *Store) wrap(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
@@ -161,7 +160,7 @@ func unanswered(err error) bool {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal:
 		return true
 	case codes.Unknown:
-		// A connection that broke, seen below gRPC's own errors.
+		// A broken connection, reported below gRPC's own errors.
 		return !errors.As(err, &etcd)
 	}
 	return false

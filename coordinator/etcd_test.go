@@ -31,7 +31,7 @@ func TestEmbeddedRestartKeepsAll(t *testing.T) {
 	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	testkit.Must(t, c.store.AdmitNode(ctx, c.lead, testNode()))
 	before, _ := ledgerOf(t, c.store)
-	if err := c.etcd.Close(); err != nil { // with the store still open
+	if err := c.etcd.Close(); err != nil { // while the store is still open
 		t.Fatal(err)
 	}
 	runEtcd(t, c.dir)
@@ -130,7 +130,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 
 	var hash string
-	for round := range 5 { // the refused start must not have hurt it
+	for round := range 5 { // the refused start must not have damaged it
 		testkit.Must(t, second(fmt.Fprintf(stdin, "answer %d\n", round)))
 		hash = next()
 	}
@@ -143,7 +143,7 @@ func TestAnotherProcess(t *testing.T) {
 
 	// Everything acknowledged before kill -9 is there, and leadership of the same name is free at once.
 	s := openStore(t, Config{Endpoints: runEtcd(t, dir).Endpoints()})
-	l := leadAs(t, s, "agg") // gives up before the dead process's lease ends
+	l := leadAs(t, s, "agg") // expires before the dead process's lease does
 	if err := s.OpenDataset(testkit.Within(t), l, testDataset); err != nil {
 		t.Error(err)
 	}
@@ -201,12 +201,12 @@ func TestExternalEtcd(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	// A port that nobody listens on.
+	// A port without a listener.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	closed := "http://" + l.Addr().String()
 	l.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and stays silent
 	testkit.Must(t, err)
 	defer silent.Close()
 	for _, endpoint := range []string{closed, "http://" + silent.Addr().String(), "unix:///nowhere/etcd.sock"} {
@@ -227,7 +227,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// etcd stops in the middle of a run and comes back.
+// etcd stops in the middle of a run and returns.
 func TestEtcdAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -277,7 +277,7 @@ func TestAllIsWellWithoutALine(t *testing.T) {
 		s := openStore(t, Config{Endpoints: e.Endpoints()})
 		l := leadAs(t, s, "agg")
 		testkit.Must(t, s.OpenDataset(testkit.Within(t), l, testDataset))
-		time.Sleep(while) // etcd learns its version meanwhile
+		time.Sleep(while) // etcd's version is known meanwhile
 		testkit.Must(t, e.Close())
 		for _, line := range logged.TakeAll() {
 			t.Errorf("start %d: etcd says %q: %v", start, line.Message, line.ContextMap())

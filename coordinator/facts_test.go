@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A run continues closed runs of its own student and dataset, and no others: an entry that names another run would
-// break the ledger for everybody.
+// A run continues only closed runs of its own student and dataset: an entry that names another run would break the
+// ledger for everybody.
 func TestWhatARunGoesOnFrom(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -26,7 +26,7 @@ func TestWhatARunGoesOnFrom(t *testing.T) {
 			t.Errorf("%+v: %v, want ErrNoRun", r.Facts, err)
 		}
 	}
-	refused(later("ada", "first")) // it is open
+	refused(later("ada", "first")) // that run is open
 	mustClose(t, c.store, c.lead, "first")
 	refused(later("eve", "first"))
 	refused(later("ada", "first", "none"))
@@ -43,7 +43,7 @@ func TestWhatARunGoesOnFrom(t *testing.T) {
 	}
 }
 
-// A run has one roster, set before its first question. It keeps the list of files with which it was first closed.
+// A run has one roster, set before its first question, and keeps the list of files from its first closing.
 func TestARunHasOneRosterAndOneList(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

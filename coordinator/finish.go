@@ -12,9 +12,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// End says how a run of the queue ends.
+// End says how a queued run ends.
 type End struct {
-	// State is a final one.
+	// State is a final state.
 	State  State
 	Reason string
 	// Claim is the claim of the worker that reports the end; empty for an end that needs no worker.
@@ -22,8 +22,8 @@ type End struct {
 	Results []Result
 }
 
-// Finish ends a run of the queue and drops its run.yaml. If the run is open, the same transaction closes it in the
-// ledger, so that no ended run can spend anything, and every ledger can be verified. Ending it the same way twice does
+// Finish ends a queued run and drops its run.yaml. If the run is open, the same transaction closes it in the ledger,
+// so that no ended run can spend anything and every ledger can be verified. Ending it the same way twice does
 // nothing; other errors match ErrQueue.
 func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end End) (q Submission, err error) {
 	const op = "finish run"
@@ -58,13 +58,13 @@ func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end E
 	return q, err
 }
 
-// commitEnd commits the end of a run of the queue, and closes the run if it is open.
+// commitEnd commits the end of a queued run, and closes the run if it is open.
 func (s *Store) commitEnd(ctx context.Context, op string, lead *Leadership, name string, submission *mvccpb.KeyValue,
 	puts []clientv3.Op) (bool, error) {
 	conditions := []clientv3.Cmp{unchanged(submission)}
 	l, err := s.load(ctx, op, name)
 	switch {
-	case errors.Is(err, ErrNoRun): // it was never opened, and must not be meanwhile
+	case errors.Is(err, ErrNoRun): // never opened, and must not be opened meanwhile
 		return s.commit(ctx, op, lead, append(conditions, absent(s.runKey(name))), puts...)
 	case err != nil:
 		return false, err
@@ -97,7 +97,7 @@ func (s *Store) closing(lead *Leadership, l *loaded, manifest, by string) ([]cli
 		return nil, err
 	}
 	l.run.Closed, l.run.Head, l.run.Manifest = true, l.dataset.Head.Hash, manifest
-	// The next round may have parts of a release that was never charged.
+	// The next round may have stored parts of a release that was never charged.
 	next := s.releaseKey(l.run.Name, l.run.Releases)
 	return append(puts, clientv3.OpDelete(partsPrefix(next), clientv3.WithPrefix())), nil
 }
@@ -137,7 +137,7 @@ func (s *Store) Remove(ctx context.Context, lead *Leadership, name string) (remo
 			removed = Run{Name: q.Name, Dataset: q.Dataset, By: q.By}
 			conditions = append(conditions, unchanged(kvs[1]))
 		}
-		if kvs[0] == nil { // it was never opened: nothing in the ledger has its name
+		if kvs[0] == nil { // never opened, so the ledger does not have its name
 			return s.commit(ctx, op, lead, append(conditions, absent(s.runKey(name))), ops...)
 		}
 		r, err := decode[Run](kvs[0])

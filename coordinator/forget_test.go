@@ -14,7 +14,7 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ctx := testkit.Within(t)
-	// A run whose name begins with the other's name, to check that only one drops its releases.
+	// The second run's name starts with the first one's, to check that only one drops its releases.
 	mustOpen(t, c.store, c.lead, testRun("first-b"))
 	for round := range uint64(6) {
 		for _, run := range []string{"first", "first-b"} {
@@ -90,7 +90,7 @@ func TestForgetAtMostWhatCameBefore(t *testing.T) {
 	}
 	charge.Forget = 0
 	mustCharge(t, c.store, c.lead, charge)
-	// A refused charge drops nothing, and a later one with a smaller Forget brings nothing back.
+	// A refused charge drops nothing, and a later one with a smaller Forget restores nothing.
 	charge = testCharge("first", 1, "answer 1")
 	charge.Forget, charge.Use = 1, votes(1, 4)
 	if _, _, err := c.store.Charge(ctx, c.lead, charge); !errors.Is(err, privacy.ErrOverBudget) {

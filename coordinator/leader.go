@@ -24,7 +24,7 @@ type Leadership struct {
 	store *Store
 	name  string
 	fence int64 // the create revision of the leader's key
-	base  int64 // of a ledger that was restored, see FenceBaseKey
+	base  int64 // base of a restored ledger; see FenceBaseKey
 	lease clientv3.LeaseID
 
 	ctx    context.Context
@@ -43,9 +43,9 @@ func (s *Store) Lead(ctx context.Context, name string, ttl time.Duration) (*Lead
 	return s.LeadAt(ctx, name, "", ttl)
 }
 
-// LeadAt is [Store.Lead] for a process that will listen at an address, host:port, that
-// standbys can reach. They look whether it does, and take over as soon as nothing listens
-// there, long before the lease ends; see successor.go.
+// LeadAt is [Store.Lead] for a process that will listen at an address, host:port, that standbys can reach. They check
+// whether anything listens there, and take over as soon as nothing does, long before the lease ends; see
+// successor.go.
 func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Duration) (*Leadership, error) {
 	if err := checkName("leader", name); err != nil {
 		return nil, err
@@ -127,14 +127,14 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 	return l, nil
 }
 
-// revoke tries to give a lease back; otherwise it expires.
+// revoke tries to release a lease; otherwise it expires.
 func (s *Store) revoke(lease clientv3.LeaseID) {
 	ctx, cancel := s.request(context.Background())
 	defer cancel()
 	_, _ = s.client.Revoke(ctx, lease)
 }
 
-// depose removes a leadership if it still is the one that was read, together with its lease.
+// depose removes a leadership, with its lease, if it is still the one that was read.
 func (s *Store) depose(ctx context.Context, leader *mvccpb.KeyValue) error {
 	bounded, cancel := s.request(ctx)
 	defer cancel()
@@ -192,7 +192,7 @@ func (l *Leadership) watch() error {
 		kvs, revision, err := l.store.read(l.ctx, "lead", l.store.leaderKey())
 		switch {
 		case errors.Is(err, ErrUnavailable):
-			continue // the lease decides how long this is borne
+			continue // the lease decides how long this may last
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrNotLeader, err)
 		case kvs[0] == nil || kvs[0].CreateRevision != l.fence:

@@ -21,13 +21,12 @@ func ended(t *testing.T, l *Leadership, within time.Duration) {
 	}
 }
 
-// A process that crashed left its leadership behind; the next one of the same
-// name does not wait for the lease.
+// A process crashed and left its leadership behind. The next process with the same name does not wait for the lease.
 func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
-	next := leadAs(t, other, "agg") // gives up before the lease of the first ends
+	next := leadAs(t, other, "agg") // expires before the first lease does
 	if next.Fence() <= c.lead.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// LedgerHead names an entry of a dataset's ledger by its number and hash. Entries are chained. So a peer that knows a
-// head recognizes a ledger without it as a different one: begun again, or restored from an earlier state. The zero
+// LedgerHead names an entry of a dataset's ledger by its number and hash. Entries are chained, so a peer that knows a
+// head recognizes a ledger without it as a different one: started anew, or restored from an earlier state. The zero
 // value names none.
 type LedgerHead struct {
 	Seq  uint64

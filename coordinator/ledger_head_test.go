@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A ledger holds its own entries, and no others: not later ones, nor those of another.
+// A ledger has only its own entries: no later ones, and none of another ledger.
 func TestCheckHead(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -18,7 +18,7 @@ func TestCheckHead(t *testing.T) {
 		testkit.Must(t, err)
 		return now.Head()
 	}
-	if m := end(); m.Seq != 2 { // the dataset and its run are opened
+	if m := end(); m.Seq != 2 { // for opening the dataset and its run
 		t.Errorf("before anything was charged the ledger ends with %v", m)
 	}
 	for round := range uint64(3) {
@@ -64,8 +64,8 @@ func TestCheckHead(t *testing.T) {
 	}
 }
 
-// etcd is restored while a leader leads, within its lease. Everything that the leader had is there again, but nothing
-// is charged, opened or closed on top of it.
+// etcd is restored while a leader leads, within its lease. Everything that the leader cached exists again, but
+// nothing is charged, opened or closed on top of it.
 func TestAnEtcdThatIsSetBackUnderItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

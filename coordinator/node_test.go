@@ -18,7 +18,7 @@ func TestAdmitNode(t *testing.T) {
 	ctx := testkit.Within(t)
 	south := testNode()
 	south.Site, south.Manifest = "south", "f2"
-	for range 2 { // the second time they come back
+	for range 2 { // the second time, they return
 		for _, n := range []Node{south, testNode()} {
 			testkit.Must(t, c.store.AdmitNode(ctx, c.lead, n))
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// While a leader audits a ledger it may be deposed, and the next leader writes; or it is suspended, and etcd does not
-// answer. Neither is damage, for which operators would be told to restore a backup. The first ends its leadership, the
+// While a leader audits a ledger it may be deposed and the next leader may write, or it may be suspended while etcd
+// does not answer. Neither is damage, for which operators would restore a backup: the first ends its leadership, the
 // second passes.
 func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
-	// slowly opens the dataset as a leader of its own, and calls then after a request of that.
+	// slowly opens the dataset under its own leadership, and calls then after a certain request.
 	slowly := func(ctx context.Context, request int, then func()) error {
 		var opening atomic.Bool
 		var n int
@@ -41,7 +41,7 @@ func TestOpenDatasetTellsDamageFromTheNextLeader(t *testing.T) {
 		if request == 0 {
 			continue
 		}
-		// After the dataset, the ledger, the run, and what ends it all.
+		// After the reads of the dataset, the ledger and the run, and after the final check.
 		err := slowly(testkit.Within(t), request, func() {
 			round++
 			next := leadAs(t, c.store, "agg") // takes over at once

@@ -16,11 +16,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// OpenRun registers a run with an entry in the ledger. It returns whether the run was there before with the same
-// dataset, budget and spec. The error matches ErrRunExists if one of them differs, and ErrNoDataset. It matches
-// [privacy.ErrPlan] if the plan does not suit its filter or the dataset, and [privacy.ErrOverBudget] if the run could
-// not be finished. The worker that claimed a queued run opens it, with its claim and the submitted budget; the error
-// matches ErrQueue or ErrRunExists otherwise.
+// OpenRun registers a run with an entry in the ledger. It returns whether the run existed before with the same
+// dataset, budget and spec. The error matches ErrRunExists if one of them differs, ErrNoDataset, [privacy.ErrPlan] if
+// the plan does not suit its filter or the dataset, and [privacy.ErrOverBudget] if the run could not be finished.
+//
+// A queued run is opened by the worker that claimed it, with its claim and the submitted budget; otherwise the error
+// matches ErrQueue or ErrRunExists.
 func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing bool, err error) {
 	const op = "open run"
 	if err := checkName("run", r.Name); err != nil {
@@ -36,7 +37,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		return false, fmt.Errorf("%s %q: it goes on from %d runs, and %d are the most", op, r.Name,
 			len(r.Facts.Earlier), ledger.MaxEarlier)
 	}
-	// Computed once: it takes some tenths of a second.
+	// Computed once, because it takes some tenths of a second.
 	planEpsilon := sync.OnceValues(opened.checkPlan)
 	err = update(func() (bool, error) {
 		check := s.cacheOf(r.Dataset).reading()
@@ -121,8 +122,8 @@ func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
 	return nil
 }
 
-// asQueued checks a run against the queued run of its name, nil if there is none. It returns the condition that this
-// stays so.
+// asQueued checks a run against the queued run of the same name, if any. It returns the condition that the queued run
+// stays unchanged.
 func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cmp, error) {
 	if kv == nil && r.Claim != "" {
 		return clientv3.Cmp{}, fmt.Errorf("%w: run %q is not in the queue, and is opened with a claim; leave it out",
@@ -169,10 +170,10 @@ func (r Run) checkPlan() (float64, error) {
 	return price.Epsilon, err
 }
 
-// makesRoom checks that the run may be opened, and can be finished, on top of what is spent.
+// makesRoom checks that the run may be opened, and can be finished, in addition to what is spent.
 func (d datasetRecord) makesRoom(r Run) error {
-	// A run's entry is the first that can follow the dataset's. With filter pld
-	// there is one run, so that it counts as none or as some.
+	// A run's entry is the first after the dataset's own. With filter pld there is one run, so only the difference
+	// between none and some matters.
 	runs := 0
 	if d.Head.Seq > 1 {
 		runs = 1

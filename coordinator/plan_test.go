@@ -27,7 +27,7 @@ func plannedRun(name string) Run {
 	return r
 }
 
-// sampleCharge is the round's release of a planned run, the class shares first.
+// sampleCharge is a planned run's release in a round; round 0 has the class shares.
 func sampleCharge(run string, round uint64) Charge {
 	c := Charge{
 		Question: Question{Run: run, Round: round, Use: privacy.Use{Planned: 1, Queries: 1, Answered: 1}}, Entries: 9,
@@ -39,7 +39,7 @@ func sampleCharge(run string, round uint64) Charge {
 	return c
 }
 
-// plannedStore has a dataset by the filter, and no run.
+// plannedStore has a dataset with this budget and no run.
 func plannedStore(t testing.TB, budget privacy.Budget) (*Store, *Leadership, Dataset) {
 	t.Helper()
 	s := openStore(t, Config{Endpoints: runEtcd(t, t.TempDir()).Endpoints()})
@@ -76,7 +76,7 @@ func TestPlannedRun(t *testing.T) {
 				t.Fatalf("round %d: %+v, %v", round, entry, err)
 			}
 			outside.Round = round + 1
-			if err := s.OpenDataset(ctx, lead, d); err != nil { // the audit of a restart
+			if err := s.OpenDataset(ctx, lead, d); err != nil { // a restart audits
 				t.Fatalf("after round %d: %v", round, err)
 			}
 		}
@@ -147,8 +147,8 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 	}
 }
 
-// Also while nothing is spent, and after the first run is closed: the second plan may depend on the first run's
-// results.
+// A second run is refused also while nothing is spent, and after the first run is closed: its plan may depend on the
+// first run's results.
 func TestOneRunOnADatasetByPLD(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)
@@ -171,7 +171,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 	}
 }
 
-// The totals beside the ledger must agree with the ledger.
+// The stored totals must agree with the ledger.
 func TestAuditFindsAnotherPlan(t *testing.T) {
 	t.Parallel()
 	s, lead, d := plannedStore(t, byPLD)

@@ -18,15 +18,14 @@ type fault int
 
 const (
 	noFault    fault = iota
-	lostAnswer       // it happens, the answer does not arrive
+	lostAnswer       // it happens, but the answer is lost
 	lostCommit       // it does not happen
-	lateCommit       // it happens some time later
+	lateCommit       // it happens later
 	faultKinds
 )
 
-// TestAnyHistory runs random histories of questions, charges, closings and takeovers over
-// an etcd that loses and delays commits, and checks after each of them that
-// rounds have one answer and one charge, and that the ledger holds.
+// TestAnyHistory runs random histories of questions, charges, closings and takeovers over an etcd that loses and
+// delays commits. After each it checks that every round has one release and one charge, and that the ledger verifies.
 func TestAnyHistory(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
@@ -86,7 +85,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 		run   string
 		round uint64
 	}
-	answers := make(map[key]string) // as handed out
+	answers := make(map[key]string) // as returned
 	asks := rapid.SampledFrom([]string{"a", "b"})
 	for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 		run := rapid.SampledFrom(runs).Draw(rt, "run")
@@ -146,7 +145,7 @@ func runHistory(t *testing.T, rt *rapid.T, s *Store) {
 	s.client.KV = healthy
 	takeOver()
 	if err := s.OpenDataset(context.WithoutCancel(ctx), leads[len(leads)-1], testDataset); err != nil {
-		rt.Fatal(err) // the audit: chain, totals, budgets, no round twice
+		rt.Fatal(err) // the audit checks chain, totals, budgets, and that no round occurs twice
 	}
 	for k, want := range answers {
 		got, _, found, err := s.Release(ctx, k.run, k.round)

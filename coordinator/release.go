@@ -114,7 +114,7 @@ func (s *Store) Release(ctx context.Context, run string,
 	return release, entry, true, nil
 }
 
-// stored decodes a release and fetches its entry, which must have its hash.
+// stored decodes a release and reads its entry, which must have its hash.
 func (s *Store) stored(ctx context.Context, kv *mvccpb.KeyValue) ([]byte, ledger.Entry, error) {
 	record, err := decode[releaseRecord](kv)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// smallPart is the size of a part in these tests, which store hundreds. The aggregator's test of the
-// largest release stores parts as they are.
+// smallPart is the part size in these tests, which store hundreds. The aggregator's test of the largest release uses
+// the real size.
 const smallPart = maxInline / 2
 
-// large is a release of three parts and a half, of one byte.
+// large is a release of three and a half parts that repeats one byte.
 func large(b byte) []byte { return bytes.Repeat([]byte{b}, 7*smallPart/2) }
 
 func largeCharge(round uint64, b byte) Charge {
@@ -26,7 +26,7 @@ func largeCharge(round uint64, b byte) Charge {
 	return c
 }
 
-// parts counts the parts that are stored of all rounds of a run.
+// parts counts the stored parts of all rounds of a run.
 func parts(t *testing.T, s *Store, run string) int {
 	t.Helper()
 	r, err := s.client.Get(testkit.Within(t), s.config.Prefix+"releases/"+run+"/", clientv3.WithPrefix(),
@@ -51,7 +51,7 @@ func wantRelease(t *testing.T, s *Store, round uint64, want []byte) {
 	}
 }
 
-// A release that is too large for one request is stored in parts, charged once, handed out again, and dropped with all
+// A release that is too large for one request is stored in parts, charged once, returned again, and dropped with all
 // its parts.
 func TestReleasesInParts(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestKillsBetweenParts(t *testing.T) {
 				if calls <= kill/2 {
 					return commit()
 				}
-				if calls == kill/2+1 && kill%2 == 1 { // it happened, and nobody was told
+				if calls == kill/2+1 && kill%2 == 1 { // it happened, but the answer was lost
 					_, err := commit()
 					testkit.Must(t, err)
 				}
@@ -114,7 +114,7 @@ func TestKillsBetweenParts(t *testing.T) {
 			}}
 		want := large(2)
 		_, _, err := dying.Charge(testkit.Within(t), c.lead, largeCharge(round, 1))
-		if kill == 2*commits-1 { // it was charged, and reading tells
+		if kill == 2*commits-1 { // it was charged, and reading shows it
 			testkit.Must(t, err)
 			want = large(1)
 		} else if !errors.Is(err, dead) {
@@ -139,7 +139,7 @@ func TestKillsBetweenParts(t *testing.T) {
 }
 
 // Late writes of a process that gave up, before any write of another attempt, do not mix two draws: one of them is
-// stored whole and handed out.
+// stored whole and returned.
 func TestLateWritesOfParts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -179,7 +179,7 @@ func TestLateWritesOfParts(t *testing.T) {
 			}}
 		got, _, err := other.Charge(testkit.Within(t), c.lead, largeCharge(round, 2))
 		testkit.Must(t, err)
-		// The late charge itself counts, as long as its parts are there.
+		// The late charge itself counts if its parts are there.
 		if !bytes.Equal(got, large(2)) && !(late == 5 && before == 0 && bytes.Equal(got, large(1))) {
 			t.Fatalf("write %d arrives before write %d: handed out %d of %x", late, before, len(got), got[:1])
 		}

@@ -25,7 +25,7 @@ func (s *Store) AllRuns(ctx context.Context) ([]Run, error) {
 	return runs, nil
 }
 
-// EachRun calls taken with those of the runs that were opened and not removed, in their order. It reads them in pages.
+// EachRun calls taken with each named run that was opened and not removed, in this order. It reads them in pages.
 func (s *Store) EachRun(ctx context.Context, names []string, take func(Run)) error {
 	const page = 100 // etcd takes 128 in a transaction
 	for some := range slices.Chunk(names, page) {
@@ -53,7 +53,7 @@ func (s *Store) EachRun(ctx context.Context, names []string, take func(Run)) err
 	return nil
 }
 
-// Room holds a dataset's spending, and what open runs may still spend.
+// Room has a dataset's spending, and what open runs may still spend.
 type Room struct {
 	Budget privacy.Budget
 	// Spent are the events of all its releases.
@@ -64,16 +64,16 @@ type Room struct {
 	opened map[string]bool
 }
 
-// Room reads a dataset's spending and its open runs. opened names all runs ever opened on it, and tells which may be
-// open; no others are read. Use it for orientation and for the order of the queue: OpenRun decides which run may be
-// opened, and Charge what is charged.
+// Room reads a dataset's spending and its open runs. opened names the runs ever opened on it that may still be open;
+// no others are read. Use it for estimates and for the order of the queue: OpenRun decides which run may be opened,
+// and Charge what is charged.
 func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool) (Room, error) {
 	const op = "look for room"
 	if err := checkName("dataset", dataset); err != nil {
 		return Room{}, err
 	}
-	// Read before the dataset: spending in between is then in the total and also still reserved for the run, so that
-	// too much is reserved and never too little.
+	// Read before the dataset: spending in between is then counted in the total and also still reserved, so that the
+	// reservation is never too small.
 	room := Room{opened: map[string]bool{}}
 	var mayBeOpen []string
 	for name, open := range opened {
@@ -107,13 +107,13 @@ func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool
 	return room, nil
 }
 
-// Spending is the spending of a run that was submitted and not opened.
+// Spending is the spending of a submitted run that was not opened yet.
 func (q Submission) Spending() privacy.Spending {
 	return privacy.Spending{Budget: q.Budget, Plan: q.Plan}
 }
 
-// Unopened drops the runs that were opened by the time that the room was read: the room counts them as open or spent.
-// Read the queue before the room, so that each run is in at least one of the two.
+// Unopened drops the runs that were opened when the room was read: the room counts them as open or spent. Read the
+// queue before the room, so that each run is in at least one of the two.
 func (r Room) Unopened(queued []Submission) (waiting []privacy.Spending) {
 	for _, q := range queued {
 		if !r.opened[q.Name] {

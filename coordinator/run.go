@@ -25,30 +25,29 @@ type Run struct {
 	By string `json:"by,omitempty"`
 	// Student is the student that wanted the run: it submitted the run to the queue, or opened it without the queue.
 	Student string `json:"student,omitempty"`
-	// Masked is the group among which the run's sums are masked, for its ledger entry. It is not stored: the spec has
-	// it.
+	// Masked is the group that masks the run's sums, for its ledger entry. It is not stored, because the spec has it.
 	Masked *masking.Group `json:"-"`
 	// Facts are the other facts in the run's ledger entry, except the student. They are not stored either.
 	Facts ledger.Facts `json:"-"`
-	// Claim is shown by the worker that opens a run of the queue. It is not stored.
+	// Claim is the claim of the worker that opens a queued run. It is not stored.
 	Claim string `json:"-"`
 
 	RunState
 }
 
-// RunState holds the fields of a run that the store fills in.
+// RunState has the fields of a run that the store fills in.
 type RunState struct {
 	// PlanEpsilon is the price of the whole plan at the run's delta, if the budget's filter is pld.
 	PlanEpsilon float64 `json:"plan_epsilon,omitempty"`
 	// Opened is the time; see [ledger.FormatTime].
 	Opened string `json:"opened,omitempty"`
 
-	// Rostered says that the ledger has the run's roster.
+	// Rostered means that the ledger has the run's roster.
 	Rostered bool `json:"rostered,omitempty"`
 	Closed   bool `json:"closed,omitempty"`
 	// Manifest is the SHA-256, in hex, of the list of files in the closing entry; empty if it has none.
 	Manifest string `json:"manifest,omitempty"`
-	// Removed says that only this record is left of the run; see [Store.Remove].
+	// Removed means that only this record of the run is left; see [Store.Remove].
 	Removed bool `json:"removed,omitempty"`
 	// Entries is the number of entries of a removed run's plan.
 	Entries int `json:"entries,omitempty"`
@@ -57,7 +56,7 @@ type RunState struct {
 	Releases uint64 `json:"releases,omitempty"`
 	// Abandoned counts the questions that were charged without a release.
 	Abandoned uint64 `json:"abandoned,omitempty"`
-	// Forgotten says that the stored releases of all rounds below it were dropped.
+	// Forgotten is the first round whose stored release was not dropped.
 	Forgotten uint64 `json:"forgotten,omitempty"`
 	// Used counts the uses of each entry of the plan; nil before the first release.
 	Used []int64 `json:"used,omitempty"`
@@ -67,7 +66,7 @@ type RunState struct {
 	EpsilonSpent float64         `json:"epsilon_spent,omitempty"`
 }
 
-// Run returns a run; the error matches ErrNoRun when there is none.
+// Run returns a run; the error matches ErrNoRun if there is none.
 func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	if err := checkName("run", name); err != nil {
 		return Run{}, err
@@ -82,8 +81,8 @@ func (s *Store) Run(ctx context.Context, name string) (Run, error) {
 	return decode[Run](kvs[0])
 }
 
-// PlanEntries is the number of entries of the plan, also after the run was removed. The totals of its dataset can
-// contain that many mechanisms because of it.
+// PlanEntries is the number of plan entries, also after the run was removed. It bounds how many mechanisms the run
+// adds to the totals of its dataset.
 func (r Run) PlanEntries() int { return max(len(r.Plan), r.Entries) }
 
 // spending returns what the run and its dataset may spend and have spent. Other runs' uncharged questions count as
@@ -148,10 +147,9 @@ func (s *Store) datasetOf(ctx context.Context, op, run string) (string, error) {
 	return known.(string), nil
 }
 
-// CloseRun ends a run with an entry in the ledger. The entry holds the SHA-256 of the list of the files that it gives
-// out, or nothing if that is empty. It also names the student that gives them out, if that is not the student that
-// wanted the run. CloseRun returns the hashes of the entry and of the list. Closing again returns those of the first
-// time and writes nothing.
+// CloseRun ends a run with a ledger entry. The entry has the SHA-256 of the run's list of files, if any, and the
+// student that gives them out, if it differs from the one that wanted the run. CloseRun returns the hashes of the
+// entry and of the list. Closing again returns those of the first time and writes nothing.
 func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest, by string) (head, sealed string,
 	err error) {
 	const op = "close run"
@@ -179,8 +177,8 @@ func (s *Store) CloseRun(ctx context.Context, lead *Leadership, name, manifest, 
 	return head, sealed, nil
 }
 
-// commitRun writes l's run together with puts, if nothing that l was read from has changed and the conditions hold. It
-// returns the revision, or 0 if nothing was written or the outcome is unknown.
+// commitRun writes l's run together with puts if everything that l was read from is unchanged and the conditions
+// hold. It returns the revision, or 0 if nothing was written or the outcome is unknown.
 func (s *Store) commitRun(ctx context.Context, op string, lead *Leadership, l *loaded, conditions []clientv3.Cmp,
 	puts ...clientv3.Op) (revision int64, err error) {
 	value, err := encode(l.run)

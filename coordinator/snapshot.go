@@ -54,8 +54,7 @@ func (n *Snapshot) CheckRoom(release int) error {
 	if err != nil {
 		return err
 	}
-	// Both records are written, and the release's own record holds what is stored of it. base64 makes that one third
-	// longer.
+	// Both records are written, and the release's record has its inline bytes. base64 makes them one third longer.
 	totals := len(l.datasetKV.Value) + len(record)
 	if release > MaxRelease ||
 		base64.StdEncoding.EncodedLen(min(release, maxInline))+totals+chargeFrame > maxRequest {

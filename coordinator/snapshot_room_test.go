@@ -45,7 +45,7 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	if err := checkRoom(c, "nobody", 1); !errors.Is(err, ErrNoRun) {
 		t.Errorf("no run: %v", err)
 	}
-	// A run whose own record takes much of a request.
+	// A run whose own record is large.
 	wide := testRun("wide")
 	wide.Spec = bytes.Repeat([]byte{1}, 900<<10)
 	mustOpen(t, c.store, c.lead, wide)
@@ -64,8 +64,8 @@ func TestThereIsRoomForWhatCanBeCharged(t *testing.T) {
 	}
 }
 
-// What a dataset has spent holds so many mechanisms of three students, at their longest, that the largest
-// release of the largest run fits beside them: see docs/limits.md#why-plan-entries-are-limited.
+// The spending of a dataset has room for the mechanisms of three students, at their longest, beside the largest
+// release of the largest run: see docs/limits.md#why-plan-entries-are-limited.
 func TestThePlansOfThreeStudentsLeaveRoom(t *testing.T) {
 	const entries, students, ofRun = 2000, 3, 64
 	event := func(i int) privacy.Event {

@@ -1,10 +1,9 @@
-// Package coordinator keeps in etcd what a cluster must not lose: who leads,
-// which nodes belong to a dataset, which runs there are, and the ledger.
+// Package coordinator keeps in etcd what a cluster must not lose: who leads, which nodes belong to a dataset, the
+// runs, and the ledger.
 //
-// Start with [etcdserver.Start] (or run an etcd of your own; 3.7 is what is tested), [Open] a [Store] on
-// it, and [Store.Lead]. Everything that writes takes the [Leadership] and is
-// fenced: each transaction compares the create revision of the leader's key, so
-// that a leader that was deposed without noticing writes nothing.
+// Start with [etcdserver.Start] (or run your own etcd; 3.7 is tested), [Open] a [Store] on it, and [Store.Lead].
+// Everything that writes takes the [Leadership] and is fenced: each transaction compares the create revision of the
+// leader's key, so that a leader that was deposed without noticing writes nothing.
 //
 // [Store.Charge] is where budget is spent. One transaction compares
 //
@@ -13,15 +12,14 @@
 //     the budget check was made on,
 //   - the absence of a release for (run, round),
 //
-// and puts the ledger entry, the head, the run's total and the release. So a
-// round is charged once and has one answer, also when requests race, time out
-// after the commit, or are repeated by another process.
+// and puts the ledger entry, the head, the run's total and the release. So a round is charged once and has one
+// answer, also when requests race, time out after the commit, or are repeated by another process.
 //
-// A charge may drop the releases of earlier rounds of its run in the same
-// transaction. Such a round is never charged again; see [ErrForgotten].
+// A charge may drop the releases of earlier rounds of its run in the same transaction. Such a round is never charged
+// again; see [ErrForgotten].
 //
-// A run whose budget has filter pld fixes beforehand all that it may release. Its
-// plan is checked when it is opened, and each charge is within it.
+// A run whose budget has filter pld fixes beforehand all that it may release. Its plan is checked when it is opened,
+// and each charge stays within it.
 //
 // # Keys
 //
@@ -33,19 +31,18 @@
 //	runs/<run>                        spec, budget, plan and total of a run
 //	releases/<run>/<round>            the stored answer; round in 16 hex digits
 //	nodes/<dataset>/<site>/<node>     a node as first admitted
-//	enroll/<dataset>/requests/<site>  what a site asked to be admitted with
+//	enroll/<dataset>/requests/<site>  a site's request to be admitted
 //	enroll/<dataset>/roster           the sites that the operator admitted, signed by the authority
 //	fence-base                        of a restored etcd: added to the revisions of leaders
 //
 // # What it does not promise
 //
-// Who can write to etcd can rewrite everything in it, consistently. The hash
-// chain helps who kept an earlier head; see package privacy. Give the prefix to
-// the aggregators alone. An embedded etcd has one member: its folder is the
-// only copy of the ledger, so back it up.
+// Anybody who can write to etcd can rewrite everything in it consistently. Only somebody with an earlier head can
+// detect that from the hash chain; see package privacy. Give only the aggregators access to the prefix. An embedded
+// etcd has one member: its folder is the only copy of the ledger, so back it up.
 //
-// Two processes that call [Store.Lead] under one name take leadership from each
-// other. That is safe, and useless: give each its own name.
+// Two processes that call [Store.Lead] with one name take leadership from each other. That is safe but useless: give
+// each its own name.
 package coordinator
 
 import (
@@ -76,7 +73,7 @@ const (
 type Config struct {
 	// Endpoints are URLs or host:port pairs. Required without Embedded.
 	Endpoints []string
-	// Embedded is an etcd of this process. Keys are then read and written without a socket.
+	// Embedded is an etcd in this process. Keys are then read and written without a socket.
 	Embedded Embedded
 	// TLS is needed for https endpoints.
 	TLS *tls.Config
@@ -93,11 +90,11 @@ type Config struct {
 	Observe func(method string, took time.Duration, err error)
 }
 
-// Embedded is an etcd of this process, such as that of package etcdserver: the clients of an etcd
-// need not link its server.
+// Embedded is an etcd in this process, such as that of package etcdserver. The interface keeps clients from linking
+// the etcd server.
 type Embedded interface {
 	Endpoints() []string
-	// KV reads and writes without a socket; observe is that of [Config].
+	// KV reads and writes without a socket; observe is from [Config].
 	KV(client *clientv3.Client, observe func(method string, took time.Duration, err error)) clientv3.KV
 }
 
@@ -106,10 +103,10 @@ type Store struct {
 	config Config
 	client *clientv3.Client
 	now    func() time.Time
-	part   int // bytes of each part of a large release; partBytes, but in tests
-	// datasets caches the dataset of each run that was read, by the run's name: it never changes.
+	part   int // bytes per part of a large release; only tests change it
+	// datasets caches the dataset of each run that was read, by run name. It never changes.
 	datasets sync.Map
-	caches   sync.Map // a *cache for each dataset that was charged, by name
+	caches   sync.Map // a *cache for each charged dataset, by name
 }
 
 // Open connects and checks that etcd answers. Otherwise the error matches ErrUnavailable.
@@ -133,8 +130,8 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.RequestTimeout = defaultRequestTimeout
 	}
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		// gRPC's own pause between attempts grows to two minutes; an etcd that came back would not be noticed for that
-		// long.
+		// gRPC's default pause between attempts grows to two minutes; an etcd that returned would go unnoticed for
+		// that long.
 		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 			MaxDelay: 250 * time.Millisecond},
 		MinConnectTimeout: 3 * time.Second,
@@ -240,7 +237,7 @@ func decode[T any](kv *mvccpb.KeyValue) (v T, err error) {
 	return v, nil
 }
 
-// encode writes a value; the values of this package contain nothing that JSON cannot hold.
+// encode serializes a value. JSON can represent all values of this package.
 func encode(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -21,19 +21,19 @@ type State string
 // The states of a run in the queue. The last four are final.
 const (
 	Waiting     State = "waiting"
-	Running     State = "running" // a worker holds it
+	Running     State = "running" // a worker has it
 	Done        State = "done"
 	OutOfBudget State = "out_of_budget"
 	Failed      State = "failed"
 	Cancelled   State = "cancelled"
 )
 
-// Final reports whether a run stays in the state.
+// Final reports whether a run in this state never leaves it.
 func (s State) Final() bool { return s != Waiting && s != Running }
 
 const (
-	// MaxRunFile and MaxSchemaFile bound the files of a run in the queue, in bytes: together
-	// with their records they fit a request that every etcd accepts.
+	// MaxRunFile and MaxSchemaFile bound the files of a queued run, in bytes: together with their records they fit a
+	// request that every etcd accepts.
 	MaxRunFile    = 64 << 10
 	MaxSchemaFile = 1 << 20
 	// MaxStudyFile bounds the document of its study.
@@ -50,7 +50,7 @@ type Submission struct {
 	Pipeline string `json:"pipeline"`
 	// Spec is the serialized spec that the run was submitted with.
 	Spec []byte `json:"spec"`
-	// Budget and Plan are those that the run will be opened with. The plan may still change; the budget may not.
+	// Budget and Plan are what the run will be opened with. The plan may still change; the budget may not.
 	Budget privacy.Budget `json:"budget"`
 	Plan   privacy.Plan   `json:"plan"`
 	// By is the student that submitted it.
@@ -77,11 +77,11 @@ type Progress struct {
 	Holder string `json:"holder,omitempty"`
 	// Claim names the time for which the worker has the run. A worker with another claim is too late.
 	Claim string `json:"claim,omitempty"`
-	// Claims counts how often it was taken.
+	// Claims counts how often workers took it.
 	Claims uint32 `json:"claims,omitempty"`
-	// Process is that of the worker, which may have several.
+	// Process is the worker's process, which may have several workers.
 	Process string `json:"process,omitempty"`
-	// Losses counts how often its worker was lost since LostAt rounds were released, LossesEver how often at all.
+	// Losses counts how often its worker was lost since LostAt rounds were released, LossesEver how often in total.
 	Losses     uint32   `json:"losses,omitempty"`
 	LostAt     uint64   `json:"lost_at,omitempty"`
 	LossesEver uint32   `json:"losses_ever,omitempty"`
@@ -153,7 +153,7 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 			puts = append(puts, clientv3.OpPut(s.studyKey(q.Name), string(files.Study)))
 		}
 		conditions := []clientv3.Cmp{absent(s.submissionKey(q.Name)), absent(s.runKey(q.Name))}
-		if kvs[3] == nil { // one for all runs: a dataset's schema never changes
+		if kvs[3] == nil { // one for all runs, because a dataset's schema never changes
 			puts = append(puts, clientv3.OpPut(s.schemaKey(q.Dataset), string(files.Schema)))
 			conditions = append(conditions, absent(s.schemaKey(q.Dataset)))
 		}
@@ -191,7 +191,7 @@ func decodeSubmission(kv *mvccpb.KeyValue) (Submission, error) {
 	return q, err
 }
 
-// Submission returns a run of the queue; the error matches ErrNoRun when there is none.
+// Submission returns a queued run; the error matches ErrNoRun if there is none.
 func (s *Store) Submission(ctx context.Context, name string) (Submission, error) {
 	if err := checkName("run", name); err != nil {
 		return Submission{}, err
@@ -222,8 +222,7 @@ func (s *Store) Submissions(ctx context.Context) ([]Submission, error) {
 	return all, nil
 }
 
-// SubmittedFiles returns the files of a run of the queue. Its run.yaml and its study are kept until the run ends, and
-// nil after that.
+// SubmittedFiles returns the files of a queued run. Its run.yaml and its study are nil after the run has ended.
 func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (files Files, err error) {
 	kvs, _, err := s.read(ctx, "read a run's files", s.runFileKey(q.Name), s.schemaKey(q.Dataset), s.studyKey(q.Name))
 	if err != nil {
@@ -293,8 +292,8 @@ func (s *Store) submission(ctx context.Context, op, name string) (*mvccpb.KeyVal
 
 // Holder is a worker that takes a run.
 type Holder struct {
-	// Worker is its own name, Process its process's, By the name in its certificate. Claim names the time until it ends
-	// the run or gives it back.
+	// Worker is its own name, Process its process, By the name in its certificate. Claim names the time until it ends
+	// or returns the run.
 	Worker, Process, By, Claim string
 }
 
@@ -315,12 +314,12 @@ func (s *Store) Claim(ctx context.Context, lead *Leadership, name string, h Hold
 	})
 }
 
-// GiveBack puts a worker's run back into its place in the queue, at the worker's request.
+// GiveBack returns a worker's run to its place in the queue, at the worker's request.
 func (s *Store) GiveBack(ctx context.Context, lead *Leadership, name, claim, reason string) (Submission, error) {
 	return s.giveBack(ctx, lead, name, claim, reason, func(*Submission) {})
 }
 
-// Lose puts the run of a lost worker back and counts the loss. The count starts again if the run has released more
+// Lose returns a lost worker's run to the queue and counts the loss. The count restarts if the run has released more
 // rounds since the last loss.
 func (s *Store) Lose(
 	ctx context.Context, lead *Leadership, name, claim, reason string, releases uint64,
@@ -338,7 +337,7 @@ func (s *Store) giveBack(
 	ctx context.Context, lead *Leadership, name, claim, reason string, count func(*Submission),
 ) (Submission, error) {
 	return s.step(ctx, "give run back", lead, name, func(q *Submission) (bool, error) {
-		if q.State == Waiting { // the answer was lost, or nobody held it
+		if q.State == Waiting { // the answer was lost, or no worker had it
 			return false, nil
 		}
 		if q.State != Running || q.Claim != claim {

@@ -76,7 +76,7 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	c := newCluster(t)
 	ctx := testkit.Within(t)
 	first := submit(t, c, "a")
-	// A repeated submission is no other run: an answer may have been lost.
+	// A repeated submission is the same run, because an answer may have been lost.
 	xy := Files{Run: []byte("x"), Schema: []byte("y")}
 	again, existing, err := c.store.Submit(ctx, c.lead, testSubmission("a"), xy)
 	if err != nil || !existing || again.Order != first.Order {
@@ -138,10 +138,10 @@ func TestNamesOfRunsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// A run that opens, or ends, between a look at the queue and one at the room counts once.
+// A run that opens or ends after the queue and before the room is read counts once.
 func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
+	c := newCluster(t) // has the open run "first" with 1 of 3 epsilon
 	ctx := testkit.Within(t)
 	for _, name := range []string{"a", "b", "c"} {
 		submit(t, c, name)
@@ -167,7 +167,7 @@ func TestARunThatOpensMeanwhileCountsOnce(t *testing.T) {
 	}
 	reserved, err := room.Reserved(waiting...)
 	testkit.Must(t, err)
-	// Three runs of epsilon 1 may spend something: first, a and c.
+	// Three runs of epsilon 1 may still spend: first, a and c.
 	three, err := Room{Budget: room.Budget}.Reserved(queued[0].Spending(), queued[1].Spending(), queued[2].Spending())
 	testkit.Must(t, err)
 	got, err := room.Budget.Taken(reserved)
@@ -226,7 +226,7 @@ func TestOnlyTheClaimHolds(t *testing.T) {
 		}
 	}
 	results := []Result{{"certificate", "/out/a/certificate.json", "abc"}}
-	for range 2 { // the second time the answer was lost
+	for range 2 { // the second time, as if the answer was lost
 		q, err = c.store.Finish(ctx, c.lead, "a",
 			End{State: Failed, Reason: strings.Repeat("ü", maxReason), Claim: "c2", Results: results})
 		if err != nil || q.State != Failed || len(q.Reason) > maxReason+3 || !slices.Equal(q.Results, results) ||
@@ -274,7 +274,7 @@ func TestTheEndClosesTheLedger(t *testing.T) {
 	if err := c.store.OpenDataset(ctx, c.lead, testDataset); err != nil {
 		t.Error(err)
 	}
-	// A run that its student closed ends too.
+	// A run that its student closed also ends.
 	submit(t, c, "b")
 	claim(t, c, "b", "c2")
 	r = testRun("b")
@@ -352,7 +352,7 @@ func everOpened(t *testing.T, s *Store) map[string]bool {
 
 func TestRoomCountsOpenRuns(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t) // has the run "first" of epsilon 1 open, of 3
+	c := newCluster(t) // has the open run "first" with 1 of 3 epsilon
 	ctx := testkit.Within(t)
 	mustCharge(t, c.store, c.lead, testCharge("first", 0, "answer"))
 	room, err := c.store.Room(ctx, "flchain", everOpened(t, c.store))

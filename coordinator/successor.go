@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// lookEvery is the pause between checks of an address that answers, and lookAgain of one that does not.
+	// lookEvery is the pause between checks of an address that answers, and lookAgain the pause while it does not.
 	lookEvery = 200 * time.Millisecond
 	lookAgain = 50 * time.Millisecond
-	// refusals is how many refusals in a row show that nothing listens, rather than one process that makes room for the
-	// next.
+	// refusals is how many refusals in a row show that nothing listens, rather than one process that makes room for
+	// the next.
 	refusals = 3
 )
 
@@ -41,9 +41,9 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 	return gone
 }
 
-// awaitEnd connects to an address repeatedly, and returns true when the address answered before and nothing listens
-// there now. A machine reports that at once for a process that died. If the address never answered, the machine died or
-// the network is down, it cannot tell; the lease expires then. It returns false when ctx ends.
+// awaitEnd connects to an address repeatedly. It returns true when the address answered before and nothing listens
+// there now, which a machine reports at once for a dead process. If the address never answered, the machine died or
+// the network is down, it cannot tell, and the lease decides. It returns false when ctx ends.
 //
 // It closes connections at once, because servers wait for idle connections before they end.
 func awaitEnd(ctx context.Context, address string) bool {

@@ -77,7 +77,7 @@ func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditi
 	return revision > 0, err
 }
 
-// commitAt is commit with the revision at which it was written, 0 where it was not.
+// commitAt is commit that returns the revision of the write, 0 if nothing was written.
 func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp,
 	ops ...clientv3.Op) (revision int64, err error) {
 	if lead == nil {
@@ -111,9 +111,9 @@ func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, condi
 	return 0, nil
 }
 
-// update repeats a step that reads, decides and commits, until it is done. A commit that lost against another writer is
-// decided again; so is one without an answer, because reading again tells whether it happened. A late commit does no
-// harm: each compares the revisions that its decision was based on.
+// update repeats a step that reads, decides and commits until it is done. After a conflict, or a commit without an
+// answer, the step decides again from a fresh read. A late commit does no harm, because each compares the revisions
+// behind its decision.
 func update(step func() (done bool, err error)) error {
 	for unknown := 0; ; {
 		done, err := step()
@@ -121,7 +121,7 @@ func update(step func() (done bool, err error)) error {
 			return nil
 		}
 		if err == nil {
-			continue // somebody else committed first
+			continue // another writer committed first
 		}
 		var u *UnavailableError
 		if !errors.As(err, &u) || !u.commit {

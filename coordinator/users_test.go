@@ -44,7 +44,7 @@ func TestAUserOfThePrefixIsEnough(t *testing.T) {
 	mustClose(t, c.store, c.lead, "first")
 	testkit.Must(t, second(c.store.Remove(ctx, c.lead, "first")))
 
-	// A standby that waits, a leader that restarts, and one that gives the lead back.
+	// A waiting standby, a leader that restarts, and one that resigns.
 	next := openStore(t, config)
 	again := leadAs(t, next, "agg")
 	ended(t, c.lead, testkit.Patience)
@@ -65,7 +65,7 @@ func TestAUserOfThePrefixIsEnough(t *testing.T) {
 	testkit.Must(t, c.store.client.Sync(ctx))
 }
 
-// What the users of an etcd may not do.
+// The users of an etcd cannot exceed their permissions.
 func TestUsersAreKeptApart(t *testing.T) {
 	t.Parallel()
 	users := etcdtest.WithUsers(t, "/conclave/")

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Leader asks etcd who leads; the name is empty where nobody does. It is a probe:
-// it waits for etcd no longer than the request's limit.
+// Leader asks etcd who leads; the name is empty if nobody does. It is a probe: it waits for etcd no longer than the
+// request's limit.
 func (s *Store) Leader(ctx context.Context) (name string, err error) {
 	kvs, _, err := s.read(ctx, "ask who leads", s.leaderKey())
 	if err != nil || kvs[0] == nil {
@@ -21,9 +21,8 @@ func (s *Store) Leader(ctx context.Context) (name string, err error) {
 	return record.Name, err
 }
 
-// Spent returns what the runs of a dataset have spent together and may spend, as its
-// ledger says. It admits nothing where the budget's filter is pld: for that it
-// needs the plan of the run.
+// Spent returns what the runs of a dataset have spent together and may spend, according to its ledger. If the
+// budget's filter is pld it admits nothing, because that needs the plan of the run.
 func (s *Store) Spent(ctx context.Context, dataset string) (privacy.Spending, error) {
 	if err := checkName("dataset", dataset); err != nil {
 		return privacy.Spending{}, err

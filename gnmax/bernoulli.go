@@ -61,7 +61,7 @@ func (d *draws) bernoulliExp(hi, lo, denominator uint64) bool {
 	if hi == 0 && lo < denominator {
 		return d.bernoulliExpFraction(lo, denominator)
 	}
-	// A quotient that does not fit is above maxRepeats, and so it is never used.
+	// A quotient that does not fit exceeds maxRepeats, so it is never used.
 	whole, rest := uint64(maxRepeats), uint64(0)
 	if hi < denominator {
 		whole, rest = bits.Div64(hi, lo, denominator)

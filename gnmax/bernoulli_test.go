@@ -96,8 +96,8 @@ func TestUniform(t *testing.T) {
 		})
 		chiSquareOf(t, xs, pmf{mass: []float64{1, 1, 1, 1}})
 	}
-	// Where the range does not divide the number of words, some words must be
-	// drawn again: the word 0 would stand for the number 0 once too often.
+	// If the range does not divide the number of words, some words must be drawn again: the word 0 would represent
+	// the number 0 once too often.
 	for _, n := range []uint64{3, 5040, 1<<13 - 1, 1<<13 + 1, 1<<32 - 1, 1<<32 + 1, 1<<63 + 1} {
 		d := draws{reader: constant(0)}
 		if d.uniform(n); d.err == nil {
@@ -114,7 +114,7 @@ func TestUniformIsExact(t *testing.T) {
 	for _, n := range []uint64{1, 2, 3, 7, 100, 101, 5040, 8191} {
 		numbers := make([]int, n)
 		for w := range 1 << 16 {
-			// A word to be drawn again is followed by the end of the bytes.
+			// The bytes end after a word that must be drawn again.
 			d.err = nil
 			word.Reset([]byte{byte(w), byte(w >> 8)})
 			if x := d.uniform(n); d.err == nil {

@@ -53,7 +53,7 @@ func newBlocks(s Sigma) blocks {
 func (b *blocks) draw(d *draws) int64 {
 	for range maxRepeats {
 		k := d.block(b.table)
-		u := d.uniform(2 * b.width) // of less than 2^27
+		u := d.uniform(2 * b.width) // below 2^27
 		y := k*b.width + u>>1
 		if d.err != nil {
 			return 0
@@ -94,7 +94,7 @@ func (b *blocks) exponent(k, y uint64) (low, high uint64, ok bool) {
 	return lo, lo + slack, true
 }
 
-// kept is true with probability exp(-x), for y in block k. A uniform number says no where it is below
+// kept is true with probability exp(-x), for y in block k. It is false if a uniform number is below
 //
 //	1 - exp(-x) = x - x²/2 + x³/6 - ...,
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// fixed draws these words, and nothing after them.
+// fixed draws these words, and then no more.
 func fixed(words ...uint64) *draws {
 	var raw []byte
 	for _, w := range words {
@@ -108,7 +108,7 @@ func TestBlocksAreChosenByTheirWeights(t *testing.T) {
 	}
 }
 
-// A place in a block, of noise of any size.
+// A position in a block, for noise of any size.
 func place(t *rapid.T) (b blocks, k, y uint64) {
 	sigma := math.Exp(rapid.Float64Range(math.Log(leastBlocks), math.Log(maxSigma)-1e-9).Draw(t, "log sigma"))
 	b = newBlocks(testkit.Value(NewSigma(sigma)))
@@ -174,7 +174,7 @@ func TestBlocksKeepExactly(t *testing.T) {
 			var raw [40]byte
 			uniform.FillBytes(raw[:32])
 			var words []uint64
-			for i := range 5 { // the last are bits beyond
+			for i := range 5 { // the last distances exceed the bits
 				words = append(words, binary.BigEndian.Uint64(raw[8*i:]))
 			}
 			d := fixed(words...)

@@ -24,8 +24,8 @@ func drawNeighbours(t *rapid.T, spread float64) (before, after []int64) {
 
 func scaleFloat(s Scale) float64 { f, _ := s.rat().Float64(); return f }
 
-// For random neighbouring inputs no mechanism loses more privacy than it is charged for, by exact enumeration of its
-// noise. Rapid tries 100 cases each, 1,200 together (a fifth under -short).
+// For random neighbouring inputs no mechanism loses more privacy than its charge, by exact enumeration of its noise.
+// Rapid tries 100 cases each, 1,200 together (a fifth under -short).
 func TestCharges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -49,7 +49,7 @@ func TestCharges(t *testing.T) {
 		var passes [2][]float64
 		for i, counts := range [][]int64{before, after} {
 			x := int(m.needed - slices.Max(counts))
-			passes[i] = []float64{above(x), above(1 - x)} // not 1 less, which loses digits
+			passes[i] = []float64{above(x), above(1 - x)} // not 1 minus, which would lose digits
 		}
 		return e, m, before, after, outputs{passes[0], passes[1]}
 	}

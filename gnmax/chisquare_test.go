@@ -7,10 +7,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// falseFailure is the probability with which a run of this package's tests fails
-// although all samplers are right. It is shared out among fewer than 200
-// statistical checks, which leaves a factor of 10 for the approximations in them
-// (Poisson counts of 1000 and more taken as normal: a factor of 8 at most).
+// falseFailure is the probability that a run of this package's tests fails although all samplers are correct. It is
+// shared among fewer than 200 statistical checks, which leaves a factor of 10 for their approximations (Poisson
+// counts of 1000 and more treated as normal: a factor of 8 at most).
 const (
 	falseFailure = 1e-9
 	perCheck     = falseFailure / 2000

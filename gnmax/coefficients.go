@@ -97,7 +97,7 @@ func newRadial(s *big.Rat, dimension int) (r radial, ok bool) {
 	return r, err == nil
 }
 
-// Scale is the s of the noise that is drawn, in the values' own steps.
+// Scale is the scale s of the noise, in the values' own steps.
 func (m *NormGamma) Scale() *big.Rat {
 	if m.noise.den == 0 {
 		return new(big.Rat)

@@ -21,11 +21,10 @@ type FixedPoint struct {
 	bound int64
 }
 
-// NewFixedPoint represents the norm clip by bound steps: one step is
-// clip/bound. Clip is finite and above zero; bound is from 1 to 2^30. Rounding
-// takes less than one step from each entry, so that a vector of d entries wants
-// a bound well above sqrt(d); 2^20 is enough for most, and leaves room for a
-// noise multiplier of 2^9 (see [NewGaussianSum]) and for 2^41 units.
+// NewFixedPoint represents the norm clip by bound steps: one step is clip/bound. Clip is finite and positive; bound
+// is from 1 to 2^30. Rounding removes less than one step from each entry, so a vector of d entries needs a bound well
+// above sqrt(d). 2^20 is enough for most, and leaves room for a noise multiplier of 2^9 (see [NewGaussianSum]) and
+// for 2^41 units.
 func NewFixedPoint(clip float64, bound int64) (FixedPoint, error) {
 	if !(clip > 0) || math.IsInf(clip, 0) {
 		return FixedPoint{}, parameterErrorf("clip norm is %v; it must be a finite number above zero", clip)
@@ -57,7 +56,7 @@ func Encode[F float32 | float64](f FixedPoint, vector []F) ([]int64, error) {
 	return steps, nil
 }
 
-// AppendEncoded is [Encode] that appends to before, and returns it unchanged on an error.
+// AppendEncoded is [Encode] that appends to before, which it returns unchanged on an error.
 func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F) ([]int64, error) {
 	if f.bound == 0 {
 		return before, fmt.Errorf("%w: the fixed point was not made by its constructor", ErrParameter)
@@ -91,8 +90,7 @@ func AppendEncoded[F float32 | float64](before []int64, f FixedPoint, vector []F
 		if within(steps, f.bound) {
 			return all, nil
 		}
-		// Scale was rounded up by a few parts in 2^53. Slack reaches 1, and
-		// then all steps are zero.
+		// scale was rounded up by a few parts in 2^53. If slack reaches 1, all steps are zero.
 		scale *= 1 - min(slack, 1)
 	}
 }

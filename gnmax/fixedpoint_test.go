@@ -22,8 +22,8 @@ func anyVector(t *rapid.T) []float64 {
 	return rapid.SliceOfN(entry, 0, 40).Draw(t, "vector")
 }
 
-// No encoded vector is longer than the bound, by exact arithmetic; and it is the
-// clipped vector to within a step in each entry, but for a few parts in 2^40.
+// No encoded vector exceeds the bound, by exact arithmetic. It equals the clipped vector to within a step in each
+// entry, up to a few parts in 2^40.
 func TestEncodeKeepsTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clip := rapid.OneOf(rapid.Float64Range(0.01, 10),
@@ -57,9 +57,8 @@ func TestEncodeKeepsTheBound(t *testing.T) {
 	})
 }
 
-// Vectors of whole numbers whose squares add up to the bound's and 1: clipped,
-// each entry lies closer below a whole number than a float64 can tell, so that
-// rounding alone would return them as they are.
+// Vectors of whole numbers whose squares add up to the bound's square plus 1. After clipping, each entry is closer
+// below a whole number than a float64 can represent, so rounding alone would return them unchanged.
 func TestEncodeOnTheEdge(t *testing.T) {
 	f := testkit.Value(NewFixedPoint(maxBound, maxBound))
 	for first := int64(1); first < maxBound; first += maxBound / 500 {

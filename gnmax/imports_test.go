@@ -65,13 +65,11 @@ func predictable(imported string) bool {
 	return slices.Contains(strings.Split(imported, "/"), "rand") && imported != "crypto/rand"
 }
 
-// Noise never comes from a generator that can be predicted: nothing from the
-// votes' arrival to their release can as much as name one. (The standard
-// library's math/big imports math/rand for a function that nobody here calls, so
-// the packages of this module are what counts.) This package itself needs the standard
-// library and the least sigma that is charged, random bits come in at one place, and the
-// files that accept and reject hold no floating-point number and none of the functions on
-// them.
+// Noise never comes from a predictable generator: no package between the votes' arrival and their release may import
+// one. (The standard library's math/big imports math/rand for a function that nobody here calls, so only the packages
+// of this module are checked.) This package itself uses only the standard library and the smallest sigma that is
+// charged. Random bits enter at one place, and the files that accept and reject use no floating-point numbers or
+// functions.
 func TestNoisePath(t *testing.T) {
 	for imported, want := range map[string]bool{"math/rand": true, "math/rand/v2": true,
 		"golang.org/x/exp/rand": true, "crypto/rand": false} {

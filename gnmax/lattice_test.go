@@ -7,8 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/normal"
 )
 
-// lattice holds the logarithms for the discrete Gaussian with variance parameter s², so that they stay accurate far
-// into the tail.
+// lattice has the discrete Gaussian with variance parameter s² in logarithms, which stay accurate far into the tail.
 type lattice struct{ s2, logZ float64 }
 
 func newLattice(s2 float64) lattice {
@@ -41,8 +40,8 @@ func (l lattice) quantile(m float64) float64 {
 	return normal.TailInverse(l.logTail(m))
 }
 
-// steepest is the supremum of z(m) - z(m-1): all m from 0 to 12 s, then in steps
-// of 2% to 40 s², where only powers of m are left to change.
+// steepest is the supremum of z(m) - z(m-1): all m from 0 to 12 s, then in steps of 2% to 40 s², beyond which only
+// powers of m change.
 func (l lattice) steepest() float64 {
 	s := math.Sqrt(l.s2)
 	mu := 0.0
@@ -76,7 +75,7 @@ func TestLatticeMargin(t *testing.T) {
 		if bare := newLattice(sigma * sigma).steepest(); bare <= 1/sigma {
 			t.Errorf("sigma %v: no margin is needed (%v); the test sees nothing", sigma, bare)
 		}
-		// 1/12 is what the centre needs for large sigma; less shows as well.
+		// 1/12 is what the centre needs for large sigma; a smaller margin fails, too.
 		if sigma >= 4 && sigma <= 40 {
 			if less := newLattice(sigma*sigma + 0.08).steepest(); less <= 1/sigma {
 				t.Errorf("sigma %v: a margin of 0.08 is enough (%v); the test is too coarse", sigma, less)

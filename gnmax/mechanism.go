@@ -5,13 +5,11 @@ import (
 	"fmt"
 )
 
-// Mechanism answers queries from histograms of votes in which one privacy unit
-// moves at most one vote from one bin to another. Mechanisms are immutable and
-// may be used by several goroutines at once.
+// Mechanism answers queries from histograms of votes in which one privacy unit moves at most one vote from one bin to
+// another. Mechanisms are immutable and safe for concurrent use.
 //
-// A mechanism keeps no account. The comment of each names the event of package
-// privacy that pays for a query: against the budget's filter before the question is
-// asked, to the ledger before the answer is given.
+// A mechanism does no accounting. The comment of each names the event of package privacy that pays for a query:
+// checked by the budget's filter before the question is asked, and charged to the ledger before the answer is given.
 type Mechanism interface {
 	// Answer decides one query. counts has one entry per class.
 	Answer(src *Source, counts []int64) (Answer, error)

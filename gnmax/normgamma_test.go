@@ -167,8 +167,8 @@ func TestNormGammaMassOfTwo(t *testing.T) {
 	}
 }
 
-// In more dimensions: the length is Gamma distributed of shape d and scale s, up to
-// 2^-14 of it for noise that is fine, its direction uniform.
+// In more dimensions the length is Gamma distributed with shape d and scale s, up to 2^-14 of it for fine noise, and
+// its direction uniform.
 func TestNormGammaMoments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -205,9 +205,9 @@ func TestNormGammaMoments(t *testing.T) {
 	}
 }
 
-// Exhaustively: no output within reach is more than e^epsilon times as probable from
-// one of two values as from the other, for every move that the sensitivity allows. As
-// fractions, so that nothing is forgiven; and it is used up to less than 1%.
+// Exhaustively: no output within reach is more than e^epsilon times as probable from one of two values as from the
+// other, for every move that the sensitivity allows. Computed with fractions, without tolerance; the bound is tight
+// to less than 1%.
 func TestNormGammaRatio(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -303,7 +303,7 @@ func TestNormGammaIsRefused(t *testing.T) {
 	if _, err := NewNormGamma(1, 1, 41); !strings.Contains(err.Error(), "gaussian") {
 		t.Errorf("%q does not name what to use", err)
 	}
-	m := testkit.Value(NewNormGamma(1e300, 1, 2)) // next to no noise
+	m := testkit.Value(NewNormGamma(1e300, 1, 2)) // almost no noise
 	for _, values := range [][]int64{nil, {1}, {1, 2, 3}, {1, maxCount + 1}, {math.MinInt64, 7}} {
 		if noisy, err := m.Release(NewSource(), values); !errors.Is(err, ErrSum) || noisy != nil {
 			t.Errorf("%v: %v, %v", values, noisy, err)

@@ -51,7 +51,7 @@ func (s *Source) PoissonSample(dst []int, n int, r Rate) ([]int, error) {
 		return 0
 	})
 	if err != nil {
-		return dst[:at], fmt.Errorf("draw a sample: %w", err) // of a broken source is none
+		return dst[:at], fmt.Errorf("draw a sample: %w", err) // a broken source gives no sample
 	}
 	return dst, nil
 }

@@ -131,7 +131,7 @@ func TestRatesAreRefused(t *testing.T) {
 func TestPoissonSampleOfABrokenSource(t *testing.T) {
 	rate := testkit.Value(NewRate(0.9))
 	for _, bytesLeft := range []int64{0, 7, 8, 80, 799} {
-		src := NewSourceFrom(io.LimitReader(constant(0), bytesLeft)) // zeros: everybody
+		src := NewSourceFrom(io.LimitReader(constant(0), bytesLeft)) // zeros select everybody
 		got, err := src.PoissonSample([]int{7}, 100, rate)
 		if err == nil || !slices.Equal(got, []int{7}) {
 			t.Errorf("%d bytes: sample %v, %v", bytesLeft, got, err)

@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// Source draws noise. It may be used by several goroutines at once; each draw has its own random bits.
+// Source draws noise. It is safe for concurrent use; each draw has its own random bits.
 type Source struct {
-	// divided tells that the reader serves several goroutines at once, so that all processors can fill long slices.
+	// divided says that several goroutines may use the reader at once, so that all processors can fill long slices.
 	divided bool
 	mu      sync.Mutex
-	draws   draws // guarded by mu, but for its reader
+	draws   draws // guarded by mu, except its reader
 }
 
 // NewSource reads the operating system's generator through crypto/rand.
@@ -35,12 +35,12 @@ func NewSourceFrom(r io.Reader) *Source {
 // errBroken is returned if only a source that is not random can reach this point.
 var errBroken = errors.New("the source of randomness repeats itself; nothing can be released with it")
 
-// draws hands out random bits. After its first error all bits are zero:
-// samplers must not loop on that, and [Source.fillWith] drops what they return.
+// draws provides random bits. After its first error all bits are zero: samplers must not loop on that, and
+// [Source.fillWith] discards their results.
 type draws struct {
 	reader   io.Reader
 	buffer   [4096]byte
-	from, to int // what of buffer is still unused
+	from, to int // the unused part of buffer
 	err      error
 }
 
@@ -54,9 +54,9 @@ func (s *Source) draw(sample func(d *draws) int64) (int64, error) {
 // minPart is the number of draws that makes a goroutine worthwhile.
 const minPart = 2048
 
-// fillWith puts a number from sample into every place of dst, or zero into all of them if the source fails. sample has
-// its argument to itself and must not depend on anything that it changes. Long slices are divided among processors,
-// each with its own random bits, at places that depend only on the number of processors.
+// fillWith fills dst with numbers from sample, or with zeros if the source fails. sample has its argument to itself
+// and must not depend on anything that it changes. Long slices are divided among processors, each with its own random
+// bits, at places that depend only on the number of processors.
 func (s *Source) fillWith(dst []int64, sample func(d *draws) int64) error {
 	var err error
 	if parts := min(runtime.GOMAXPROCS(0), len(dst)/minPart); s.divided && parts > 1 {
@@ -169,10 +169,9 @@ func (d *draws) fail(err error) {
 // never reaches it (0.75^4096 is below 10^-500), a broken one may.
 const maxRepeats = 1 << 12
 
-// uniform returns a number in [0, n), n > 0, every one equally likely: with a
-// word w of b bits the product w*n falls into n intervals of 2^b, and what would
-// make some of them longer is drawn again (Lemire 2019). Random bits are what
-// sampling spends most time on, so small n take short words.
+// uniform returns a number in [0, n), n > 0, with equal probabilities: for a word w of b bits the product w*n falls
+// into n intervals of 2^b, and words that would make some intervals longer are drawn again (Lemire 2019). Random bits
+// dominate the time of sampling, so small n use short words.
 func (d *draws) uniform(n uint64) uint64 {
 	for range maxRepeats {
 		switch {

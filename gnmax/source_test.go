@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// constant is a reader of one byte value without end.
+// constant is an endless reader of one byte value.
 type constant byte
 
 func (c constant) Read(p []byte) (int, error) {
@@ -74,7 +74,7 @@ func TestBrokenSources(t *testing.T) {
 	}
 }
 
-// One source under many goroutines never hands out the same bits twice.
+// Concurrent goroutines never get the same bits from one source.
 func TestSourceIsSafeForGoroutines(t *testing.T) {
 	src := NewSource()
 	const workers, each = 8, 500
@@ -125,7 +125,7 @@ func TestLongSlicesAreDivided(t *testing.T) {
 	checkNoise(t, xs, gaussianPMF(variance(sigma), 12))
 }
 
-// runsOut hands out random bytes, to several readers at once, until there are no more.
+// runsOut provides random bytes, to several readers at once, until they run out.
 type runsOut struct {
 	mu   sync.Mutex
 	left int
@@ -141,7 +141,7 @@ func (r *runsOut) Read(p []byte) (int, error) {
 	return rand.Read(p)
 }
 
-// If one of the processors gets no more bits, nothing is returned, including the numbers that the others drew.
+// If one of the processors runs out of bits, nothing is returned, not even the numbers that the others drew.
 func TestOneProcessorWithoutBits(t *testing.T) {
 	atLeastTwoProcessors(t)
 	sigma := mustSigma(t, 100)

@@ -7,9 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Equal counts win equally often, whatever their place, with and without noise;
-// and with noise that often makes counts equal, unequal ones win as often as the
-// enumeration says, which gives every one of m equal counts 1/m.
+// Equal counts win equally often, whatever their place, with and without noise. With noise that often makes counts
+// equal, unequal ones win as often as the enumeration says, which gives every one of m equal counts 1/m.
 func TestTiesHaveNoBias(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")

@@ -10,17 +10,15 @@ import (
 type Assignment struct {
 	Partitions int
 	Of         []int // row -> partition, 0 to Partitions-1
-	Units      []int // privacy units of each partition
+	Units      []int // number of privacy units in each partition
 }
 
-// Assign puts every privacy unit in one partition by its hash under the key.
-// unit is "record" (each row is a unit) or the name of the schema's column of
-// role unit. The partition is floor(h * partitions / 2^64) for the first 64
-// bits h of HMAC-SHA256; its probability is off from uniform by less than
-// partitions/2^64.
+// Assign puts every privacy unit in one partition by its hash under the key. unit is "record" (each row is a unit) or
+// the name of the schema's column with role unit. The partition is floor(h * partitions / 2^64) for the first 64 bits
+// h of HMAC-SHA256; its probability differs from uniform by less than partitions/2^64.
 //
-// More partitions than units is ErrTooManyPartitions, and more units than MostUnits
-// ErrTooManyUnits. These checks are the only things here that look at more than one unit.
+// More partitions than units is ErrTooManyPartitions, and more units than MostUnits ErrTooManyUnits. Only these
+// checks look at more than one unit.
 func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error) {
 	if partitions < 1 {
 		return nil, fmt.Errorf("assign partitions: their number must be at least 1, not %d", partitions)
@@ -56,8 +54,8 @@ func Assign(key Key, t *Table, partitions int, unit string) (*Assignment, error)
 	return a, nil
 }
 
-// CheckUnits fails where there are fewer units than partitions, ErrTooManyPartitions, or more than most,
-// ErrTooManyUnits. Numbers of units are private, and not in the error.
+// CheckUnits returns ErrTooManyPartitions if there are fewer units than partitions, and ErrTooManyUnits if there are
+// more than most. Numbers of units are private, so the error omits them.
 func CheckUnits(units, partitions, most int) error {
 	switch {
 	case units < partitions:
@@ -71,14 +69,12 @@ func CheckUnits(units, partitions, most int) error {
 	return nil
 }
 
-// Shards divides a table among the nodes of a site: all rows of a privacy unit (the unit
-// column's text where the schema has one, else each record) go to one of n tables, in
-// their order. Shard i has the rows of the share [i/n, (i+1)/n), see Options. A unit
-// that is added or removed moves no other, so that it changes one shard and one partition
-// of it.
+// Shards divides a table among the nodes of a site. All rows of a privacy unit (the unit column's text if the schema
+// has one, else each record) go to one of n tables, in order. Shard i has the rows of the share [i/n, (i+1)/n), see
+// Options. Adding or removing a unit moves no other, so it changes one shard and one of its partitions.
 //
-// How many rows a shard has depends on the rows, and is as private as they are. A shard
-// without rows is an error: no node could start with it.
+// The size of a shard is as private as the rows. A shard without rows is an error, because no node could start with
+// it.
 func (t *Table) Shards(n int) ([]*Table, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("divide the table: %d shards; ask for 1 or more", n)

@@ -17,13 +17,13 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// content is a row as text, equal for equal records.
+// content is a row as text; equal records have equal text.
 func content(t *partition.Table, row int) string {
 	return fmt.Sprint(t.Cells(row), t.Unit(row))
 }
 
-// placement counts records by content and partition: the table seen as a
-// multiset, in which equal records are not told apart.
+// placement counts records by content and partition. It treats the table as a multiset, so equal records are
+// interchangeable.
 func placement(t *partition.Table, a *partition.Assignment) map[string]int {
 	out := make(map[string]int)
 	for row, p := range a.Of {
@@ -38,8 +38,7 @@ func drawKey(t *rapid.T) partition.Key {
 	return key
 }
 
-// assignAll is Assign without the lower bound on the number of units, which is
-// the one thing that does depend on other records.
+// assignAll is Assign without the lower bound on the number of units, the only check that depends on other records.
 func assignAll(t *rapid.T, key partition.Key, table *partition.Table, partitions int,
 	unit string) *partition.Assignment {
 	a, err := partition.Assign(key, table, partitions, unit)
@@ -56,8 +55,7 @@ func drawUnit(t *rapid.T, s *partition.Schema) string {
 	return partition.UnitRecord
 }
 
-// Partitions are disjoint and cover the table, assigning again gives the same,
-// and a unit has one partition.
+// Partitions are disjoint and cover the table, assigning again gives the same result, and a unit has one partition.
 func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := partitiontest.DrawSchema(t)
@@ -99,8 +97,7 @@ func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 	})
 }
 
-// Adding one record, also one equal to others, moves no other record; and
-// read backwards, neither does removing one.
+// Adding one record, even one equal to others, moves no other record. Read backwards, neither does removing one.
 func TestOtherRecordsDoNotMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := partitiontest.DrawSchema(t)
@@ -129,7 +126,7 @@ func TestOtherRecordsDoNotMove(t *testing.T) {
 	})
 }
 
-// Equal records are units of their own and spread over the partitions.
+// Equal records are separate units and spread over the partitions.
 func TestEqualRecordsSpread(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: binary}\n")
 	table := partition.NewTable(s)
@@ -139,7 +136,7 @@ func TestEqualRecordsSpread(t *testing.T) {
 	a, err := partition.Assign(partition.Key{7}, table, 4, partition.UnitRecord)
 	testkit.Must(t, err)
 	for p, n := range sizes(a) {
-		// 1000 expected with a standard deviation of 27.
+		// The expected number is 1000 with a standard deviation of 27.
 		if n < 850 || n > 1150 {
 			t.Errorf("partition %d has %d of 4000 equal records", p, n)
 		}
@@ -221,7 +218,7 @@ func TestAssignRefuses(t *testing.T) {
 			t.Errorf("%d partitions by %q: error %v, want one with %q", tc.partitions, tc.unit, err, tc.want)
 		}
 	}
-	for unit, partitions := range map[string]int{partition.UnitRecord: 6, "patient": 4} { // as many as there are
+	for unit, partitions := range map[string]int{partition.UnitRecord: 6, "patient": 4} { // as many partitions as units
 		if _, err := partition.Assign(partition.Key{1}, table, partitions, unit); err != nil {
 			t.Errorf("%d partitions by %q: %v", partitions, unit, err)
 		}
@@ -237,8 +234,7 @@ func TestAssignRefuses(t *testing.T) {
 	}
 }
 
-// The share of a record says nothing of its partition: within one share the
-// partitions are as even as in the whole file.
+// A record's share is independent of its partition: within one share the partitions are as even as in the whole file.
 func TestSharesAndPartitionsAreIndependent(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 100000}\n")
 	var text strings.Builder
@@ -257,7 +253,7 @@ func TestSharesAndPartitionsAreIndependent(t *testing.T) {
 	}
 }
 
-// sizes are the numbers of rows of all partitions.
+// sizes returns the number of rows in each partition.
 func sizes(a *partition.Assignment) []int {
 	n := make([]int, a.Partitions)
 	for _, p := range a.Of {

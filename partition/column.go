@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Range is the range a number of the column ends up in, and the one that is
-// encoded to [0,1]: clip where the schema has it, else lower and upper. For a
-// categorical column it is that of its cells, 0 to the last category's index.
+// Range is the range of a number in the column, which is encoded to [0,1]: clip if the schema has it, else lower and
+// upper. For a categorical column it is the range of its cells, 0 to the last category's index.
 func (c *Column) Range() (lo, hi float64) {
 	switch {
 	case c.Clip != nil:
@@ -21,8 +20,8 @@ func (c *Column) Range() (lo, hi float64) {
 	}
 }
 
-// Describe says in a few public words what the column holds, for reports:
-// "integer 50 to 110", "continuous 0 to 12, may be empty", "F, M".
+// Describe says in a few public words what the column contains, for reports: "integer 50 to 110", "continuous 0 to
+// 12, may be empty", "F, M".
 func (c *Column) Describe() string {
 	var b strings.Builder
 	switch {
@@ -53,7 +52,7 @@ func (c *Column) Describe() string {
 	return b.String()
 }
 
-// words are the first categories by their names.
+// words names the first categories.
 func (c *Column) words() string {
 	const most = 8
 	words := c.Categories
@@ -67,12 +66,12 @@ func (c *Column) words() string {
 	return text
 }
 
-// CellText is a cell by itself as text: the empty string for NaN, the category, the start of a date's unit, a whole
-// number, or the shortest decimal that reads back the same. A row of a table may have more to say, see
+// CellText is the text of a single cell: the empty string for NaN, the category, the start of a date's unit, a whole
+// number, or the shortest decimal that parses to the same value. A row of a table may have a different text, see
 // [Table.AppendCell].
 func (c *Column) CellText(cell float64) string { return string(c.AppendCell(nil, cell)) }
 
-// AppendCell is CellText that appends.
+// AppendCell appends the result of CellText.
 func (c *Column) AppendCell(b []byte, cell float64) []byte { return c.appendCell(b, cell, noRow) }
 
 func (c *Column) appendCell(b []byte, cell float64, row int) []byte {
@@ -97,8 +96,7 @@ func (c *Column) appendCell(b []byte, cell float64, row int) []byte {
 
 func formatNumber(v float64) string { return string(AppendNumber(nil, v)) }
 
-// AppendNumber writes the shortest decimal, with an exponent only where the
-// plain form would be long.
+// AppendNumber appends the shortest decimal, with an exponent only if the plain form would be long.
 func AppendNumber(b []byte, v float64) []byte {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(b, v, 'e', -1, 64)
@@ -106,21 +104,21 @@ func AppendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// CellFault is what is wrong with a cell and the fix, without its value.
+// CellFault is a problem with a cell and its fix, without the cell's value.
 type CellFault struct{ Problem, Fix string }
 
 const fixCell = "correct the cell"
 
-// ParseCell reads a cell's text, moving numbers into clip where there is one.
-// It is not for unit columns of kind text, which have no cell value.
+// ParseCell parses a cell's text, and moves numbers into clip if there is one. It is not for unit columns of kind
+// text, which have no cell value.
 func (c *Column) ParseCell(text string) (float64, *CellFault) { return c.parseCell(text, false) }
 
-// ParseValue is ParseCell for a value that somebody names, in a constraint or a condition. It refuses what a cell
-// cannot tell: a day of a column of months, and a code that is longer than the schema's prefixes.
+// ParseValue is ParseCell for a value in a constraint or a condition. It refuses a value more precise than a cell: a
+// day in a column of months, or a code longer than the schema's prefixes.
 func (c *Column) ParseValue(text string) (float64, *CellFault) { return c.parseCell(text, true) }
 
 func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
-	// Millions of cells come here: kinds, which are texts, are compared where something is odd.
+	// Called for millions of cells, so it compares kinds, which are strings, only in rare cases.
 	if text == "" {
 		if c.Nullable || c.Declared() == Identifier {
 			return math.NaN(), nil
@@ -145,7 +143,7 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 	return c.NumberCell(v)
 }
 
-// NumberCell is ParseCell of a finite number as it was stored, in a column that has numbers ([Column.Number]).
+// NumberCell is ParseCell for a finite number as stored, in a column with numbers ([Column.Number]).
 func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 	if v != math.Trunc(v) && (c.Kind == Integer || c.Kind == Binary) {
 		return 0, &CellFault{"not a whole number, expected " + c.expected(),
@@ -156,7 +154,7 @@ func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 	}
 	if v < c.Lower || v > c.Upper {
 		fix := ", or give the column clip: [lo, hi] to move such values to the edge"
-		switch { // which these cannot have
+		switch { // a code, date or identifier cannot have them
 		case c.Kind == Binary:
 			fix = " or the column's kind in the schema"
 		case c.Role == RoleUnit:
@@ -167,7 +165,7 @@ func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 	return v, nil
 }
 
-// expected words what a number of the column must be.
+// expected says what a number of the column must be.
 func (c *Column) expected() string {
 	what := "a number"
 	switch c.Kind {
@@ -182,11 +180,10 @@ func (c *Column) expected() string {
 	return fmt.Sprintf("%s from %s to %s", what, formatNumber(c.Lower), formatNumber(c.Upper))
 }
 
-// ParseNumber reads a plain decimal number. The words nan and inf, and the
-// hexadecimal and underscored forms Go knows, are not numbers in a table.
+// ParseNumber parses a plain decimal number. It refuses nan, inf and Go's hexadecimal and underscored forms.
 func ParseNumber(text string) (float64, *CellFault) {
 	if v, ok := shortDecimal(text); ok {
-		return v + 0, nil // + 0 makes -0 the 0 it is equal to
+		return v + 0, nil // + 0 turns -0 into the equal 0
 	}
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
@@ -202,7 +199,7 @@ func ParseNumber(text string) (float64, *CellFault) {
 	return v + 0, nil
 }
 
-// missingWord tells words that tables have for a missing value.
+// missingWord reports words that tables use for a missing value.
 func missingWord(text string) bool {
 	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
 	case "nan", "na", "n/a", "null", "none", "?":
@@ -230,15 +227,16 @@ func notNumber(text string) *CellFault {
 	return &CellFault{"not a finite decimal number", fixCell + " or the column's kind in the schema"}
 }
 
-// ParseUnit checks the text of a unit column and gives its one form, so that
-// the identifiers 7 and 7.0 of an integer column are the same unit.
+// ParseUnit checks the text of a unit column and returns its canonical form, so that the identifiers 7 and 7.0 of an
+// integer column are the same unit.
 func (c *Column) ParseUnit(text string) (string, *CellFault) {
 	if text == "" {
 		return "", &CellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
 	}
 	if c.Kind == Text {
-		// The cells of a row share their memory. A CSV reader makes \r\n in quotes \n, and
-		// a unit is the same whatever the source.
+		// Clone, because the cells of a row share their memory. A CSV reader turns \r
+		// in quotes into
+		// , so a unit is the same in every source.
 		return strings.Clone(strings.ReplaceAll(text, "\r\n", "\n")), nil
 	}
 	cell, fault := c.ParseCell(text)
@@ -248,9 +246,8 @@ func (c *Column) ParseUnit(text string) (string, *CellFault) {
 	return c.CellText(cell), nil
 }
 
-// MadeUpUnit returns the text of the i-th made-up identifier of a unit column,
-// from 0: one that the column allows. After as many as the column has, they
-// begin again.
+// MadeUpUnit returns the text of the i-th made-up identifier of a unit column, from 0, in a form that the column
+// allows. If the column has fewer identifiers, they repeat.
 func (c *Column) MadeUpUnit(i int) string {
 	if c.Kind == Text {
 		return strconv.Itoa(i + 1)
@@ -262,7 +259,7 @@ func (c *Column) MadeUpUnit(i int) string {
 	return c.CellText(lo + math.Mod(float64(i), hi-lo+1))
 }
 
-// checkCell tells whether a parsed cell can stand in the column.
+// checkCell checks that a parsed cell is valid in the column.
 func (c *Column) checkCell(cell float64) *CellFault {
 	if !c.HasCell() {
 		if !math.IsNaN(cell) {
@@ -286,8 +283,7 @@ func (c *Column) checkCell(cell float64) *CellFault {
 	return nil
 }
 
-// ClassCount is the number of values of a binary or categorical column, 0 of
-// others.
+// ClassCount is the number of values of a binary or categorical column, 0 for others.
 func (c *Column) ClassCount() int {
 	switch c.Kind {
 	case Binary:

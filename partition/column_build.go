@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxSpikes bounds those of a column: each gets a cell in every table of the column.
+	// maxSpikes bounds the spikes of a column: each gets a cell in every table of the column.
 	maxSpikes = 32
-	// maxPoints bounds spikes and what constraints name, together.
+	// maxPoints bounds spikes and the numbers in constraints together.
 	maxPoints = 256
 )
 
@@ -64,7 +64,7 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 	return c.addSpikes(in.Spikes)
 }
 
-// numbers are the bounds as numbers, 0 for one that is left out.
+// numbers returns the bounds as numbers, 0 for an omitted one.
 func (in *columnFile) numbers() (lower, upper float64, wrong *schemaProblem) {
 	for _, b := range []struct {
 		name string
@@ -86,7 +86,7 @@ func notNumberField(name string) *schemaProblem {
 	return bad(name, fmt.Sprintf("field %q must be a number", name), "correct that line")
 }
 
-// setClip sets the range that cells are moved into, where there is one.
+// setClip sets the range that cells are moved into, if there is one.
 func (c *Column) setClip(given bool, clip []float64) *schemaProblem {
 	if !given {
 		return nil
@@ -118,7 +118,7 @@ func buildCategorical(c *Column, in *columnFile) *schemaProblem {
 	return c.setCategories(in.Categories, "categories", "category", in.Names)
 }
 
-// setCategories takes a list that the schema has in a field, one of which is called what.
+// setCategories sets the categories from a list in a field of the schema; what names one item.
 func (c *Column) setCategories(list []scalar, field, what string, names []scalar) *schemaProblem {
 	c.index = make(map[string]int, len(list))
 	for i, category := range list {
@@ -176,7 +176,7 @@ func buildDate(c *Column, in *columnFile) *schemaProblem {
 	return d.setBounds(c, in)
 }
 
-// setBounds reads lower, upper and clip.
+// setBounds parses lower, upper and clip.
 func (d *dateCells) setBounds(c *Column, in *columnFile) *schemaProblem {
 	if !in.Lower.set || !in.Upper.set {
 		return bad("", "a "+string(c.declared)+" needs public bounds",
@@ -209,7 +209,7 @@ func (d *dateCells) setBounds(c *Column, in *columnFile) *schemaProblem {
 	return c.setClip(in.Clip != nil, clip)
 }
 
-// dateBound reads a date of the schema; a last one without a time is the whole day.
+// dateBound parses a date of the schema. An upper date without a time includes the whole day.
 func dateBound(field, text string, whole bool) (dates.Moment, *schemaProblem) {
 	at, err := dates.ReadISO(text)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *Column) addSpikes(spikes []float64) *schemaProblem {
 	return nil
 }
 
-// addPoint adds a number to the points, or says what is wrong with it.
+// addPoint adds a number to the points, or returns what is wrong with it.
 func (c *Column) addPoint(v float64) (wrong string) {
 	lo, hi := c.Range()
 	switch at, there := slices.BinarySearch(c.Points, v+0); {

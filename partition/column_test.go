@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A made-up identifier is one that the column's own reader takes.
+// A made-up identifier is valid for the column's own parser.
 func TestMadeUpUnits(t *testing.T) {
 	for name, column := range map[string]string{
 		"text":        "{name: u, role: unit}",

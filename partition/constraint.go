@@ -7,40 +7,39 @@ import (
 	"slices"
 )
 
-// Constraint is a rule of the schema that no row breaks. Constraints are public knowledge, as
-// bounds are.
+// Constraint is a rule of the schema that no row may break. Constraints are public knowledge, like bounds.
 type Constraint struct {
-	// Columns are those that it is about, each once.
+	// Columns are the columns of the constraint, each once.
 	Columns []int
 	move    bool // a row that breaks it is moved
 	rule
 }
 
-// rule says which rows break a constraint. Cells are a row's.
+// rule decides which rows break a constraint. cells are the cells of a row.
 type rule interface {
 	breaks(cells []float64) bool
-	// moved changes a cell so that the row does not break the rule, where it can.
+	// moved changes a cell, if possible, so that the row no longer breaks the rule.
 	moved(cells []float64)
-	// best is the value from lo to hi of a column, both among its values, that rows break the rule
-	// least with; lo is not empty.
+	// best is the value of a column in [lo, hi] with which rows break the rule least. Both ends are valid values, and
+	// lo is not empty.
 	best(column int, lo, hi float64) float64
-	// pins are conditions that rows must be able to meet.
+	// pins are conditions that some row must be able to meet.
 	pins() []part
-	// said is the rule as it is written to JSON.
+	// said is the rule in its JSON form.
 	said() said
 }
 
-// Breaks says whether a row breaks the constraint.
+// Breaks reports whether a row breaks the constraint.
 func (c *Constraint) Breaks(cells []float64) bool { return c.breaks(cells) }
 
-// Best is the value of a column between two of its values, both included, with which rows break the
-// constraint least. The schema names no number between the two, unless they are the same.
+// Best is the value of a column in [lo, hi] with which rows break the constraint least. No number of the schema lies
+// between the two, unless they are equal.
 func (c *Constraint) Best(column int, lo, hi float64) float64 { return c.best(column, lo, hi) }
 
 // Constraints are those of the schema. No row breaks them.
 func (s *Schema) Constraints() []Constraint { return s.constraints }
 
-// Broken is the number, from 1, of the first constraint that a row breaks; 0 for none.
+// Broken is the number, from 1, of the first constraint that a row breaks, or 0.
 func (s *Schema) Broken(cells []float64) int {
 	for i := range s.constraints {
 		if s.constraints[i].breaks(cells) {
@@ -50,15 +49,14 @@ func (s *Schema) Broken(cells []float64) int {
 	return 0
 }
 
-// Settle moves a row as the constraints that it breaks say, and returns a fault where it breaks one
-// all the same.
+// Settle moves a row as its broken constraints say, and returns a fault if it still breaks one.
 func (s *Schema) Settle(cells []float64) *CellFault {
 	s.Move(cells, false)
 	return brokenFault(s.Broken(cells))
 }
 
-// Move moves a row as the constraints that it breaks say. All of them do as if they had `broken: move`, where
-// that says where to, if always is set: a row that was drawn is nobody's.
+// Move moves a row as its broken constraints say. With always, every constraint that can move a row does so, as with
+// `broken: move`: a drawn row belongs to nobody.
 func (s *Schema) Move(cells []float64, always bool) {
 	for i := range s.constraints {
 		if c := &s.constraints[i]; (c.move || always) && c.breaks(cells) {
@@ -67,7 +65,7 @@ func (s *Schema) Move(cells []float64, always bool) {
 	}
 }
 
-// brokenFault is the fault of a row that breaks a constraint, nil for number 0.
+// brokenFault is the fault of a row that breaks a constraint, or nil for number 0.
 func brokenFault(number int) *CellFault {
 	if number == 0 {
 		return nil
@@ -76,8 +74,7 @@ func brokenFault(number int) *CellFault {
 		"correct the row, or give the constraint broken: move"}
 }
 
-// MarshalJSON says what the constraint means: the columns by their places in the schema, and values as cells. null is
-// the empty cell.
+// MarshalJSON writes the constraint with column indexes and cell values. null is the empty cell.
 func (c Constraint) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Move bool `json:"move,omitempty"`
@@ -85,7 +82,7 @@ func (c Constraint) MarshalJSON() ([]byte, error) {
 	}{c.move, c.said()})
 }
 
-// said is a rule as it is written to JSON: When and, unless no row may meet those, Then; or Follows; or Order.
+// said is the JSON form of a rule: When and, unless no row may meet those, Then; or Follows; or Order.
 type said struct {
 	When    []saidPart   `json:"when,omitempty"`
 	Then    *saidPart    `json:"then,omitempty"`
@@ -93,7 +90,7 @@ type said struct {
 	Order   *saidOrder   `json:"order,omitempty"`
 }
 
-// saidPart has the sets of a [part], each from its least cell to its largest; nil is the empty cell.
+// saidPart has the sets of a [part], each from its lowest to its highest cell; nil is the empty cell.
 type saidPart struct {
 	Column int           `json:"column"`
 	Any    []*[2]float64 `json:"any"`
@@ -102,7 +99,7 @@ type saidPart struct {
 type saidFollows struct {
 	From   int           `json:"from"`
 	Column int           `json:"column"`
-	As     [][2]*float64 `json:"as"` // pairs of a cell of From and the one of Column
+	As     [][2]*float64 `json:"as"` // pairs of a cell of From and a cell of Column
 }
 
 type saidOrder struct {
@@ -111,7 +108,7 @@ type saidOrder struct {
 	Strict bool `json:"strict"`
 }
 
-// values is a set of values of a column: cells from lo to hi, or the empty one, where lo is NaN.
+// values is a set of values of a column: the cells in [lo, hi], or the empty cell if lo is NaN.
 type values struct {
 	lo, hi float64
 	empty  bool
@@ -124,7 +121,7 @@ func (v values) has(cell float64) bool {
 	return !v.empty && cell >= v.lo && cell <= v.hi
 }
 
-// part is a condition on a column: that its cell is in one of some sets.
+// part is a condition on a column: its cell is in one of some sets.
 type part struct {
 	column int
 	any    []values
@@ -134,7 +131,7 @@ func (p *part) has(cell float64) bool {
 	return slices.ContainsFunc(p.any, func(v values) bool { return v.has(cell) })
 }
 
-// each has a part for each of its sets.
+// each returns one part per set.
 func (p *part) each() (all []part) {
 	for _, v := range p.any {
 		all = append(all, part{p.column, []values{v}})
@@ -157,8 +154,8 @@ func (p *part) said() *saidPart {
 	return out
 }
 
-// implies is broken by rows that meet all of its conditions and not the one that follows; without
-// one by all rows that meet the conditions.
+// implies is broken by rows that meet all of its conditions but not its conclusion. Without a conclusion, all rows
+// that meet the conditions break it.
 type implies struct {
 	when []part
 	then *part
@@ -196,15 +193,15 @@ func (r *implies) said() said {
 	return out
 }
 
-// follows is broken by rows whose value of a column is listed and whose value of the other is not
-// the listed one.
+// follows is broken by rows whose value of a column is listed, but whose value of the other column differs from the
+// listed one.
 type follows struct {
 	from, column int
 	as           map[float64]float64 // by key
 	listed       []part
 }
 
-// key is a cell as the key of a map.
+// key is a cell in its form as a map key.
 func key(cell float64) float64 {
 	if math.IsNaN(cell) {
 		return math.Inf(1)
@@ -236,14 +233,14 @@ func (r *follows) said() said {
 	return said{Follows: out}
 }
 
-// order is broken by rows whose first number is above the second or, where it is strict, not below
-// it. Rows where one of them is empty do not break it.
+// order is broken by rows whose first number is above the second or, if strict, equal to it. Rows with an empty one
+// do not break it.
 type order struct {
 	first, second int
 	strict        bool
 	whole         bool // the second one is an integer
 	most          float64
-	dates         *dateOrder // nil where cells compare as they are
+	dates         *dateOrder // nil if cells compare directly
 }
 
 func (r *order) breaks(cells []float64) bool {
@@ -254,7 +251,7 @@ func (r *order) breaks(cells []float64) bool {
 	return a > b || r.strict && a == b
 }
 
-// least is the smallest value of the second number with a value of the first.
+// least is the smallest value of the second number that fits a value of the first.
 func (r *order) least(a float64) float64 {
 	switch {
 	case r.dates != nil:
@@ -287,11 +284,11 @@ func (r *order) best(column int, lo, hi float64) float64 {
 
 func (*order) pins() []part { return nil }
 
-// dateOrder compares dates that are counted from different days, or in different units: by the coarser unit, since
-// nothing says where in it the coarser date is.
+// dateOrder compares dates with different start days or units. It uses the coarser unit, because the coarser date may
+// be anywhere in it.
 type dateOrder struct{ first, second, coarser *dateCells }
 
-// newDateOrder is nil where cells compare as they are.
+// newDateOrder returns nil if cells compare directly.
 func newDateOrder(first, second *dateCells) *dateOrder {
 	o := &dateOrder{first, second, first}
 	if second.resolution.Coarser(first.resolution) {
@@ -303,7 +300,7 @@ func newDateOrder(first, second *dateCells) *dateOrder {
 	return o
 }
 
-// common counts a cell in the coarser unit; an empty one stays empty.
+// common converts a cell to the coarser unit; an empty cell stays empty.
 func (o *dateOrder) common(of *dateCells, cell float64) float64 {
 	if math.IsNaN(cell) {
 		return cell
@@ -311,7 +308,7 @@ func (o *dateOrder) common(of *dateCells, cell float64) float64 {
 	return float64(o.coarser.resolution.Count(o.coarser.lower, of.start(cell)))
 }
 
-// least is the smallest cell of the second column with a cell of the first.
+// least is the smallest cell of the second column that fits a cell of the first.
 func (o *dateOrder) least(cell float64, strict bool) float64 {
 	units := o.common(o.first, cell)
 	if strict {

@@ -33,9 +33,9 @@ func TestConstraints(t *testing.T) {
 	good := []float64{0, 0, 40, 1, 2, 5, 6, 1}
 	for _, tc := range []struct {
 		constraint string
-		cells      map[int]float64 // what the row has in place of the good one's
+		cells      map[int]float64 // replaces cells of the valid row
 		broken     bool
-		moved      map[int]float64 // nil where it is refused
+		moved      map[int]float64 // nil if refused
 	}{
 		{"{never: {sex: F, kin: husband}}", map[int]float64{1: 1}, true, nil},
 		{"{never: {sex: F, kin: husband}}", map[int]float64{0: 1, 1: 1}, false, nil},
@@ -94,7 +94,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// A constraint that cannot be is an error of the schema, with its line.
+// An impossible constraint is an error of the schema, with its line.
 func TestConstraintsThatCannotBe(t *testing.T) {
 	for constraints, want := range map[string]string{
 		"- {less: [came, left]}\n- {less: [left, came]}":                       "no row meets those on column came",
@@ -147,8 +147,7 @@ func TestConstraintsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Where the search finds a contradiction no row is good, and the other way round: all rows of small
-// tables are tried.
+// The search finds a contradiction exactly when no row is valid: the test tries all rows of small tables.
 func TestContradictionsAreThose(t *testing.T) {
 	const head = `columns:
   - {name: a, kind: integer, lower: 0, upper: 3}
@@ -166,7 +165,7 @@ constraints:
 		if err != nil && !strings.Contains(err.Error(), "contradict") {
 			rt.Fatal(err)
 		}
-		var each []*partition.Schema // of one constraint
+		var each []*partition.Schema // each from one constraint
 		for _, text := range chosen {
 			one, err := partition.ParseSchema([]byte(head + "  - " + text))
 			if err != nil {
@@ -200,7 +199,7 @@ constraints:
 	})
 }
 
-// What the schema names comes back exactly from features, spikes of many decimals too.
+// Numbers that the schema names decode exactly from features, also spikes with many decimals.
 func TestPointsComeBack(t *testing.T) {
 	s, err := partition.ParseSchema([]byte(`columns:
   - {name: a, kind: continuous, lower: 0, upper: 1e6, spikes: [0.12345678901, 3.3333333333333]}
@@ -220,7 +219,7 @@ constraints:
 	}
 }
 
-// A row that breaks a constraint is found when it is read, by its place; the error has no value.
+// A reader finds a row that breaks a constraint and names its place; the error has no value.
 func TestReadersFindBrokenRows(t *testing.T) {
 	s, err := partition.ParseSchema([]byte(households + "  - {less: [came, left]}\n" +
 		"  - {if: {age: <18}, then: {kin: none}, broken: move}\n"))
@@ -237,7 +236,8 @@ func TestReadersFindBrokenRows(t *testing.T) {
 	testkit.Same(t, "moved", []float64{0, 2, 17, 1, 2, 5, 6, 0}, table.Cells(0), cmpopts.EquateNaNs())
 }
 
-// The search for contradictions is bounded: eight pigeons in seven holes, and what is not known to fit.
+// The search for contradictions is bounded. It finds that eight pigeons do not fit in seven holes, and gives up on a
+// ladder with too many values.
 func TestTheSearchIsBounded(t *testing.T) {
 	var pigeons, ladder strings.Builder
 	pigeons.WriteString("columns:\n  - {name: a, kind: categorical, categories: [p, q, r, s, t, u, v], repeat: 8}\n" +

@@ -12,14 +12,14 @@ import (
 
 const (
 	maxConstraints = 256
-	// maxConstrained bounds the columns of a constraint: models have a table of all of them.
+	// maxConstrained bounds the columns of a constraint, because models have a table over all of them.
 	maxConstrained = 4
-	// maxListed bounds the values of a list, and what a column follows from.
+	// maxListed bounds the values of a list, and those that another column follows from.
 	maxListed = 1024
 )
 
-// constraintFile is a constraint as written. It is of one sort: if and then, never, less, at_most, or
-// column, follows and as.
+// constraintFile is a constraint as written. It is one of: if and then; never; less; at_most; or column, follows and
+// as.
 type constraintFile struct {
 	// If is the condition under which `then` must hold.
 	If conditions `yaml:"if"`
@@ -42,7 +42,7 @@ type constraintFile struct {
 	Broken string `yaml:"broken"`
 }
 
-// conditions is a mapping of columns to values. They keep their order; a column has one value or a list of them.
+// conditions maps columns to values, in order; a column has one value or a list.
 type conditions []condition
 
 type condition struct {
@@ -82,7 +82,7 @@ func (c *conditions) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// resolveConstraints reads the constraints, and refuses those that contradict each other.
+// resolveConstraints parses the constraints, and refuses contradictory ones.
 func (s *Schema) resolveConstraints(f *schemaFile) *schemaProblem {
 	const path = "$.constraints"
 	if len(f.Constraints) > maxConstraints {
@@ -105,7 +105,7 @@ func (s *Schema) resolveConstraints(f *schemaFile) *schemaProblem {
 	return nil
 }
 
-// constraint reads one. Errors go on after its number.
+// constraint parses one constraint. The caller prefixes errors with its number.
 func (s *Schema) constraint(f *constraintFile) (*Constraint, error) {
 	sorts := 0
 	for _, given := range []bool{f.If != nil || f.Then != nil, f.Never != nil, f.Less != nil, f.AtMost != nil,
@@ -143,7 +143,7 @@ func (s *Schema) constraint(f *constraintFile) (*Constraint, error) {
 	return c, nil
 }
 
-// constrained is the place of a column that constraints may name.
+// constrained is the index of a column that constraints may name.
 func (s *Schema) constrained(name string) (int, error) {
 	at := s.ColumnIndex(name)
 	switch {
@@ -252,7 +252,7 @@ func (s *Schema) orderRule(names []string, strict bool, c *Constraint) (rule, er
 	return r, nil
 }
 
-// part reads a condition.
+// part parses a condition.
 func (s *Schema) part(f condition) (*part, error) {
 	at, err := s.constrained(f.name)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *Schema) part(f condition) (*part, error) {
 	return p, nil
 }
 
-// values reads a value of a column or, of a number, a range such as <18.
+// values parses a value of a column or, for a number, a range such as <18.
 func (s *Schema) values(at int, text string) (values, error) {
 	c := &s.Columns[at]
 	number := strings.TrimLeft(text, "<>=")
@@ -310,7 +310,7 @@ func (s *Schema) values(at int, text string) (values, error) {
 	return values{lo: lo, hi: hi}, nil
 }
 
-// cell reads a value of a column, which nothing moves. Numbers become points of the column.
+// cell parses a value of a column without clipping. Numbers become points of the column.
 func (s *Schema) cell(at int, text string) (float64, error) {
 	c, parse := &s.Columns[at], ParseNumber
 	number := text != "" && c.Kind != Categorical && c.Kind != Binary

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// maxSearch bounds the search for rows that break no constraint, in cells and constraints that are looked at.
+// maxSearch bounds the search for valid rows, in cells and constraints that are visited.
 const maxSearch = 1 << 24
 
-// contradiction looks for a value that a constraint names and that no row can have, and for columns
-// that no row can have at all. It returns the place of a constraint and what is wrong, empty where
-// nothing is.
+// contradiction looks for a value that a constraint names but that no valid row can have, and for columns without any
+// valid value. It returns the index of a constraint and the problem, or an empty problem.
 //
-// For each such value it searches for a row that breaks nothing. Categories are tried one by one.
-// Numbers are tried as parts of their range: the points that the schema names, and what lies between,
-// whose values constraints treat alike; how the numbers of a row compare is decided by [fits].
+// For each such value it searches for a valid row. It tries categories one by one. It tries numbers as parts of their
+// range: the points of the schema and the gaps between them, which constraints treat alike. [fits] decides how the
+// numbers of a row compare.
 func (s *Schema) contradiction() (constraint int, problem string) {
 	search := search{s: s, domains: map[int][]values{}, about: map[int][]*Constraint{},
 		cells: make([]float64, len(s.Columns))}
@@ -44,7 +43,7 @@ func (s *Schema) contradiction() (constraint int, problem string) {
 	return 0, ""
 }
 
-// describe words a value, or a range, for an error.
+// describe says a value or a range in words, for an error.
 func (c *Column) describe(v values) string {
 	switch {
 	case v.empty:
@@ -61,11 +60,11 @@ type search struct {
 	domains map[int][]values      // by column
 	about   map[int][]*Constraint // by column
 	orders  []*order
-	cells   []float64 // of the row that is tried
+	cells   []float64 // of the tried row
 	steps   int
 }
 
-// domain are the values of a column, those that all constraints treat alike together.
+// domain returns the values of a column, grouped where all constraints treat them alike.
 func (x *search) domain(column int) []values {
 	if d, made := x.domains[column]; made {
 		return d
@@ -100,9 +99,9 @@ func (x *search) domain(column int) []values {
 	return d
 }
 
-// from says whether a row that breaks nothing meets a condition.
+// from reports whether a valid row meets a condition.
 func (x *search) from(pin part) bool {
-	// The columns that constraints tie to it, directly or not, the nearest first.
+	// The columns that constraints connect to it, directly or indirectly, nearest first.
 	columns := []int{pin.column}
 	for i := 0; i < len(columns); i++ {
 		x.steps += len(x.about[columns[i]])
@@ -138,7 +137,7 @@ func (x *search) from(pin part) bool {
 	return try(0)
 }
 
-// possible says whether values of some columns break nothing, after that of a column was set.
+// possible reports whether values of some columns can be valid after one column was set.
 func (x *search) possible(row map[int]values, set int) bool {
 	for column, v := range row {
 		x.cells[column] = v.lo
@@ -160,11 +159,11 @@ func (x *search) possible(row map[int]values, set int) bool {
 	return x.fits(row)
 }
 
-// fits says whether numbers within parts of their ranges can be in all of the orders that there are:
-// each is raised until it is, the least that is needed. Where that does not end there is a circle.
+// fits reports whether numbers within parts of their ranges can satisfy all orders. It raises each number to the
+// least required value; if that does not end there is a cycle.
 func (x *search) fits(row map[int]values) bool {
 	cells := x.cells
-	for range 2*len(row) + 1 { // twice: whole numbers are rounded up once more
+	for range 2*len(row) + 1 { // twice, because whole numbers are rounded up again
 		raised := false
 		for _, r := range x.orders {
 			_, has := row[r.first]

@@ -18,10 +18,10 @@ type CSV struct {
 	Decimal string `yaml:"decimal"`
 }
 
-// Latin1 is the encoding of files that are windows-1252 where they are not UTF-8.
+// Latin1 is the encoding of files that are windows-1252 if they are not UTF-8.
 const Latin1 = "latin1"
 
-// resolveCSV checks how files are written, and the columns that nothing reads.
+// resolveCSV checks the CSV format and the ignored columns.
 func (s *Schema) resolveCSV(f *schemaFile) *schemaProblem {
 	if c := f.CSV; c != nil {
 		s.CSV = *c
@@ -53,7 +53,7 @@ func (s *Schema) resolveCSV(f *schemaFile) *schemaProblem {
 	return nil
 }
 
-// delimits says whether a character can stand between the cells of a line.
+// delimits reports whether a character can separate cells.
 func delimits(b byte) bool {
 	letter := b|0x20 >= 'a' && b|0x20 <= 'z'
 	return b < 0x7f && (b > ' ' || b == '\t' || b == ' ') && !letter && !(b >= '0' && b <= '9') &&

@@ -14,8 +14,8 @@ type digest = [sha256.Size]byte
 // nan is the one NaN of tables, so that empty cells hash equally.
 var nan = math.NaN()
 
-// hasher computes HMAC-SHA256 under one key. Every message starts with its
-// purpose, so that a digest made for one purpose is never one of another.
+// hasher computes HMAC-SHA256 under one key. Every message starts with its purpose, so digests for different purposes
+// never coincide.
 type hasher struct {
 	mac hash.Hash
 	buf []byte
@@ -23,13 +23,13 @@ type hasher struct {
 
 func newHasher(key Key) *hasher { return &hasher{mac: hmac.New(sha256.New, key[:])} }
 
-// start begins a message; add to h.buf and call sum.
+// start starts a message; append to h.buf and call sum.
 func (h *hasher) start(purpose string) {
 	h.buf = append(h.buf[:0], "conclave/partition/1/"...)
 	h.text(purpose)
 }
 
-// text adds a string with its length, so that no two lists of strings look alike.
+// text appends a string with its length, so that different lists of strings never encode alike.
 func (h *hasher) text(s string) {
 	h.number(uint64(len(s)))
 	h.buf = append(h.buf, s...)
@@ -44,14 +44,13 @@ func (h *hasher) sum() (d digest) {
 	return d
 }
 
-// recordDigests gives each row a digest of its parsed values and, among equal
-// rows, its running number. The set of digests depends on the rows as a
-// multiset only: another row adds one digest and changes no other.
+// recordDigests gives each row a digest of its parsed values and, among equal rows, a running number. The set of
+// digests depends only on the multiset of rows: another row adds one digest and changes no other.
 func recordDigests(key Key, t *Table) []digest {
 	return digestRecords(key, t.rows, func(h *hasher, row int) { h.record(t, row) })
 }
 
-// record adds the values of a row.
+// record appends the values of a row.
 func (h *hasher) record(t *Table, row int) {
 	for i, cell := range t.Cells(row) {
 		if i == t.schema.unit {
@@ -62,7 +61,7 @@ func (h *hasher) record(t *Table, row int) {
 	}
 }
 
-// digestRecords is recordDigests of rows whose values add appends to a message.
+// digestRecords is recordDigests for rows whose values add appends to a message.
 func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
 	h := newHasher(key)
 	seen := make(map[digest]uint64, rows)
@@ -77,7 +76,7 @@ func digestRecords(key Key, rows int, add func(h *hasher, row int)) []digest {
 	return out
 }
 
-// occurrence tells equal records apart by how many stand before.
+// occurrence distinguishes equal records by the number of earlier ones.
 func (h *hasher) occurrence(content digest, before uint64) digest {
 	h.start("occurrence")
 	h.buf = append(h.buf, content[:]...)
@@ -110,21 +109,21 @@ func cellBits(cell float64) uint64 {
 	return math.Float64bits(cell)
 }
 
-// DataSum tells tables apart by their rows, as multisets and whatever their order, in constant memory. It is made with
-// [NewDataSum], and not safe for use by several goroutines: parts of a table have a sum each, and are merged.
+// DataSum distinguishes tables by their multiset of rows, independent of order, in constant memory. It is made with
+// [NewDataSum], and not safe for concurrent use: each part of a table has its own sum, and sums are merged.
 //
-// It adds up, modulo 2^512, 512 bits for each row, of two messages under the key ("MSet-Add-Hash" of Clarke, Devadas,
-// van Dijk, Gassend, Suh, "Incremental multiset hash functions", 2003). Whoever has not the key sees random numbers in
-// place of HMAC-SHA256: two tables that they choose have one sum with a probability of 2^-512, and so do two that
-// nobody chose. Whoever has the key can look for tables with one sum, in less time than for SHA-256; they are the site
-// itself, which gains nothing by it: it could as well say the old fingerprint.
+// For each row it adds 512 bits modulo 2^512, from two messages under the key ("MSet-Add-Hash" of Clarke, Devadas,
+// van Dijk, Gassend, Suh, "Incremental multiset hash functions", 2003). Without the key HMAC-SHA256 looks random: two
+// different tables have the same sum with a probability of 2^-512, even if an attacker chose them. With the key it is
+// easier than for SHA-256 to find tables with the same sum. Only the site has the key and it gains nothing, because
+// it could also repeat the old fingerprint.
 type DataSum struct {
 	h     *hasher
-	words [8]uint64 // the least one last
+	words [8]uint64 // the least significant one last
 	rows  int
 }
 
-// NewDataSum is the sum of no rows.
+// NewDataSum returns the sum of no rows.
 func NewDataSum(key Key) *DataSum { return &DataSum{h: newHasher(key)} }
 
 // Add adds the rows of a table.
@@ -162,32 +161,31 @@ func (s *DataSum) Merge(other *DataSum) {
 	s.rows += other.rows
 }
 
-// ForDatabase is a key that a database may see, by which it adds up its rows; the node's own stays where it is.
+// ForDatabase is a derived key that a database may see and adds up its rows with; the node's own key stays secret.
 func (k Key) ForDatabase() [32]byte {
 	h := newHasher(k)
 	h.start("rows in a database")
 	return h.sum()
 }
 
-// CountedSum is the sum of rows that a database added up under [Key.ForDatabase], by a rule of its own: the same rows
-// have another sum where they are read.
+// CountedSum is the sum of rows that a database added up under [Key.ForDatabase]. Its rule differs, so the same rows
+// have another sum when a node reads them.
 func CountedSum(words [4]uint64, rows int) *DataSum {
 	s := &DataSum{rows: rows}
 	copy(s.words[:], words[:])
 	return s
 }
 
-// Same says whether two sums are of the same rows.
+// Same reports whether two sums have the same rows.
 func (s *DataSum) Same(other *DataSum) bool { return s.words == other.words && s.rows == other.rows }
 
-// Rows is how many rows were added.
+// Rows is the number of added rows.
 func (s *DataSum) Rows() int { return s.rows }
 
-// shareKey is public on purpose: shares only simulate several sites from one
-// file, and two sites must agree on them.
+// shareKey is public on purpose: shares only simulate several sites with one file, and two sites must agree on them.
 var shareKey = Key(sha256.Sum256([]byte("conclave shares of a file, public key 1")))
 
-// ShareContents gives each row a digest of its values by which [SharePosition] places it.
+// ShareContents gives each row a digest of its values, for [SharePosition].
 func ShareContents(t *Table) [][32]byte {
 	h, out := newHasher(shareKey), make([]digest, t.rows)
 	for row := range out {
@@ -198,7 +196,7 @@ func ShareContents(t *Table) [][32]byte {
 	return out
 }
 
-// SharePosition is the place that [SharePositions] gives a record, of which so many equal ones stand before it.
+// SharePosition is the position that [SharePositions] gives a record with this many equal records before it.
 func SharePosition(content [32]byte, before uint64) float64 {
 	return positions([]digest{newHasher(shareKey).occurrence(content, before)})[0]
 }
@@ -206,8 +204,8 @@ func SharePosition(content [32]byte, before uint64) float64 {
 // UnitDigests gives each row a digest of its unit's text under a key.
 func UnitDigests(key Key, t *Table) [][32]byte { return textDigests(key, t) }
 
-// RecordPositions gives each record the place in [0,1) that a table of the same cells gives
-// it; see [SharePositions]. The cells are read before those of the next record are asked for.
+// RecordPositions gives each record its position in [0,1), as a table with the same cells would; see
+// [SharePositions]. It uses a record's cells before it asks for the next ones.
 func RecordPositions(records int, cells func(row int) []float64) []float64 {
 	return positions(digestRecords(shareKey, records, func(h *hasher, row int) {
 		for _, cell := range cells(row) {
@@ -216,8 +214,7 @@ func RecordPositions(records int, cells func(row int) []float64) []float64 {
 	}))
 }
 
-// SharePositions gives each row the place of its unit in [0,1): a row is in the share [a, b)
-// where its place is.
+// SharePositions gives each row the position of its unit in [0,1): a row is in the share [a, b) if its position is.
 func SharePositions(t *Table) []float64 {
 	unit := UnitRecord
 	if t.schema.unit >= 0 && t.hasUnits() {
@@ -234,7 +231,7 @@ func positions(digests []digest) []float64 {
 	return out
 }
 
-// hasUnits tells whether every row has a unit's text.
+// hasUnits reports whether every row has a unit's text.
 func (t *Table) hasUnits() bool {
 	for row := range t.rows {
 		if t.Unit(row) == "" {

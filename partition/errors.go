@@ -7,38 +7,37 @@ import (
 	"strings"
 )
 
-// ErrManifestChanged says that a node came back with another partition
-// manifest than it had before.
+// ErrManifestChanged says that a node returned with a different partition manifest.
 var ErrManifestChanged = errors.New("the partition manifest changed")
 
-// MostUnits is the largest number of privacy units of a node that holds them in memory, MostStreamed that of one that
-// streams, which answers no fits. Sums over so many, of what a unit may add at most, are within what aggregators take,
-// so that none is refused for what the records are.
+// MostUnits is the largest number of privacy units of a node that keeps its rows in memory, MostStreamed that of a
+// node that streams, which answers no fits. Sums over this many units are within what aggregators accept, so none is
+// refused because of its records.
 const (
 	MostUnits    = 1 << 24
 	MostStreamed = 1 << 27
 )
 
-// ErrTooManyUnits says that there are more than a node may hold.
+// ErrTooManyUnits says that there are more units than a node may have.
 var ErrTooManyUnits = errors.New("more privacy units than a node may hold")
 
 // ErrTooManyPartitions says that there are more partitions than privacy units.
 var ErrTooManyPartitions = errors.New("more partitions than privacy units")
 
-// InputError is what is wrong with a schema, a table, a key or a manifest
-// file. It says where and how to fix it, and never holds a cell's value.
+// InputError is a problem of a schema, a table, a key or a manifest file. It says where it is and how to fix it, and
+// never contains a cell's value.
 type InputError struct {
-	File   string // as the caller named it; empty when it has no name
-	Line   int    // 1-based line of the file, 0 when unknown
-	Row    int    // 1-based data row (the header is not one), 0 when it is about no row
-	Column string // a column of the schema, empty when it is about no column
+	File   string // as the caller named it; empty without a name
+	Line   int    // 1-based line of the file, 0 if unknown
+	Row    int    // 1-based data row without the header, 0 if not about a row
+	Column string // a column of the schema, empty if not about a column
 
 	Problem string // what is wrong
 	Fix     string // what to do
-	Err     error  // the cause, may be nil
+	Err     error  // the cause, or nil
 }
 
-// Error gives one line: place, problem, cause and fix.
+// Error returns one line: place, problem, cause and fix.
 func (e *InputError) Error() string {
 	var place []string
 	if e.File != "" {
@@ -69,10 +68,10 @@ func (e *InputError) Error() string {
 	return text
 }
 
-// Unwrap gives the cause, for errors.Is with fs.ErrNotExist and the like.
+// Unwrap returns the cause, for errors.Is with fs.ErrNotExist and the like.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// WithoutPath drops the path of a file error, which InputError names itself.
+// WithoutPath drops the path of a file error, because InputError names the file itself.
 func WithoutPath(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {

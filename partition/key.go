@@ -12,9 +12,8 @@ import (
 	"runtime"
 )
 
-// Key is a site's secret for hashing privacy units. It must outlive every run
-// on the data: another key means other partitions, and units that two
-// teachers saw. It does not show itself when printed.
+// Key is a site's secret for hashing privacy units. It must outlive every run on the data: another key gives other
+// partitions, so that two teachers would see the same units. Printing it does not reveal it.
 type Key [32]byte
 
 // NewKey draws a key from the system's source of randomness.
@@ -29,15 +28,14 @@ func NewKey() (Key, error) {
 // Format prints a placeholder, whatever the verb.
 func (Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("partition key (secret)")) }
 
-// MarshalText refuses, so that a key never slips into JSON or a log.
+// MarshalText refuses, so that a key never ends up in JSON or a log.
 func (Key) MarshalText() ([]byte, error) {
 	return nil, errors.New("a partition key is secret and has no text form; it lives in its key file")
 }
 
-// LoadOrCreateKey reads the key file, 64 hexadecimal digits on one line, or
-// makes it with mode 0600. A file that others can read, or that holds
-// something else, is an *InputError. Of two processes that create the file at
-// once, both get the key of the first.
+// LoadOrCreateKey reads the key file, 64 hexadecimal digits on one line, or creates it with mode 0600. A file that
+// others can read, or with other content, is an *InputError. If two processes create the file at once, both get the
+// first one's key.
 func LoadOrCreateKey(path string) (Key, error) {
 	key, err := loadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -83,13 +81,13 @@ func loadKey(path string) (Key, error) {
 	return key, nil
 }
 
-// createKey writes the whole file aside and then gives it its name, which
-// fails when the name is taken: nobody ever sees half a key.
+// createKey writes a temporary file and then links it to its name, which fails if the name exists. So nobody ever
+// sees half a key.
 func createKey(path string, key Key) error {
 	return writeAside(path, []byte(hex.EncodeToString(key[:])+"\n"), os.Link)
 }
 
-// writeAside writes a file of mode 0600 beside the path, on disk, which place then puts there.
+// writeAside writes and syncs a temporary file of mode 0600 next to the path, which place then moves there.
 func writeAside(path string, text []byte, place func(from, to string) error) error {
 	aside, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

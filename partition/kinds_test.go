@@ -40,8 +40,8 @@ func encoded(t testing.TB, table *partition.Table) string {
 	return b.String()
 }
 
-// Dates are counted in whole units since their lower bound, codes are places of prefixes, and identifiers are
-// forgotten.
+// Dates are counted in whole units since their lower bound, codes become indexes of prefixes, and identifiers are
+// dropped.
 func TestCellsOfKinds(t *testing.T) {
 	s := partitiontest.Schema(t, visits)
 	table := decode(t, s, "id,visit,month,seen,icd\n"+
@@ -78,7 +78,7 @@ func TestCellsOfKinds(t *testing.T) {
 	testkit.Same(t, "columns without their list", []string{"icd"}, s.WithoutCodes())
 }
 
-// An identifier is no value: it moves no record to another partition, and does not make two records differ.
+// An identifier is not a value: it moves no record to another partition, and does not distinguish records.
 func TestIdentifiersAreNotPartOfRecords(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: x, kind: binary}\n  - {name: id, kind: identifier}\n")
 	a, b := decode(t, s, "x,id\n1,a\n1,b\n0,c\n"), decode(t, s, "x,id\n1,c\n1,\n0,a\n")
@@ -133,7 +133,7 @@ func TestListsOfCodes(t *testing.T) {
 		}
 	}
 	testkit.Must(t, os.Remove(list))
-	testkit.Must(t, os.Mkdir(list, 0o700)) // as a pipe, which would wait for ever
+	testkit.Must(t, os.Mkdir(list, 0o700)) // like a pipe, which would block forever
 	if _, err := partition.LoadSchema(path); err == nil || !strings.Contains(err.Error(), "it is no regular file") {
 		t.Errorf("error is %v", err)
 	}
@@ -170,7 +170,7 @@ func TestCellsThatAreNoDates(t *testing.T) {
 	testkit.Same(t, "clipped", "date 2016-01-01 to 2023-12-31, by day, clipped", clipped.Describe())
 }
 
-// A constraint compares what dates mean, whatever they are counted from and in.
+// A constraint compares the meaning of dates, whatever their start and unit.
 func TestConstraintsBetweenDates(t *testing.T) {
 	const head = `columns:
   - {name: admitted, kind: date, lower: 2010-01-01, upper: 2024-12-31, format: DD.MM.YYYY}

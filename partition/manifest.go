@@ -10,12 +10,12 @@ import (
 	"os"
 )
 
-// manifestVersion is written to manifest files; another one is refused.
+// manifestVersion is written to manifest files; other versions are refused.
 const manifestVersion = 2
 
-// Manifest is a node's record of its data and of what decides its partitions. The file is private, for it
-// holds counts; only Fingerprint may be shown to others. All digests are
-// HMAC-SHA256 under the node's key, in hex.
+// Manifest is a node's record of its data and of everything that determines its partitions. The file is private
+// because it has counts; only Fingerprint may be shown to others. All digests are HMAC-SHA256 under the node's key,
+// in hex.
 type Manifest struct {
 	Version      int    `json:"version"`
 	Dataset      string `json:"dataset"`
@@ -28,12 +28,12 @@ type Manifest struct {
 	Rows         int    `json:"rows"`
 	KeyID        string `json:"key_id"`
 	Data         string `json:"data"` // of a [DataSum]
-	// Fingerprint covers all of the above but the counts, which follow. Key, data, unit and number decide each unit's
-	// partition. Equal fingerprints mean equal manifests; nothing else can be read from it.
+	// Fingerprint covers all fields above except the counts, which follow from them. Key, data, unit and number
+	// determine each unit's partition. Equal fingerprints mean equal manifests; they reveal nothing else.
 	Fingerprint string `json:"fingerprint"`
 }
 
-// BuildManifest describes a table that [Assign] divides by the same key, partitions and unit. The order of the rows
+// BuildManifest describes a table that [Assign] divides with the same key, partitions and unit. The order of the rows
 // does not matter.
 func BuildManifest(key Key, dataset, site, node string, t *Table, partitions int, unit string) (*Manifest, error) {
 	if err := t.schema.CheckUnit(unit); err != nil {
@@ -57,7 +57,7 @@ func BuildManifest(key Key, dataset, site, node string, t *Table, partitions int
 	return m, nil
 }
 
-// Seal completes a manifest that has its names and its number of units by the sum of its rows under the key.
+// Seal completes a manifest with names and number of units, from the sum of its rows under the key.
 func (m *Manifest) Seal(key Key, sum *DataSum) {
 	m.Version, m.Rows = manifestVersion, sum.rows
 	h := newHasher(key)
@@ -78,8 +78,8 @@ func (m *Manifest) Seal(key Key, sum *DataSum) {
 	m.Fingerprint = hexSum()
 }
 
-// CheckAgainst compares a manifest with the one stored when the node first
-// took part. A difference is ErrManifestChanged with the part that differs.
+// CheckAgainst compares a manifest with the one stored when the node first took part. A difference is
+// ErrManifestChanged and names the part that differs.
 func (m *Manifest) CheckAgainst(stored *Manifest) error {
 	for _, part := range []struct {
 		name string
@@ -106,8 +106,7 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 	return nil
 }
 
-// Save writes the manifest with mode 0600. The file is replaced as a whole or
-// not at all.
+// Save writes the manifest with mode 0600. The file is replaced atomically.
 func (m *Manifest) Save(path string) error {
 	raw, err := json.MarshalIndent(m, "", "  ")
 	if err == nil {
@@ -119,8 +118,7 @@ func (m *Manifest) Save(path string) error {
 	return nil
 }
 
-// LoadManifest reads what Save wrote. Errors are *InputError; a file that is
-// not there is fs.ErrNotExist.
+// LoadManifest reads a file written by Save. Errors are *InputError; a missing file is fs.ErrNotExist.
 func LoadManifest(path string) (*Manifest, error) {
 	fail := func(problem string, err error) (*Manifest, error) {
 		return nil, &InputError{File: path, Problem: problem, Fix: "restore the file from a backup", Err: err}

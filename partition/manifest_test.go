@@ -52,7 +52,7 @@ func TestManifestCounts(t *testing.T) {
 	}
 }
 
-// copied is a table of another schema with the same rows, but for what change changes.
+// copied is a table of another schema with the same rows after change.
 func copied(s *partition.Schema, t *partition.Table, change func(row int, cells []float64)) *partition.Table {
 	out := partition.NewTable(s)
 	for row := range t.Len() {
@@ -63,7 +63,7 @@ func copied(s *partition.Schema, t *partition.Table, change func(row int, cells 
 	return out
 }
 
-// Order of rows does not matter; any other change shows, and is named.
+// The order of rows does not matter; any other change is detected and named.
 func TestManifestCheck(t *testing.T) {
 	table := clinicTable(t)
 	key := partition.Key{1}
@@ -119,7 +119,7 @@ func TestBuildManifestRefuses(t *testing.T) {
 	}
 }
 
-// A table in parts, in any order, has the sum of the whole; a row that is there twice counts twice.
+// A table in parts, in any order, has the sum of the whole. A row that occurs twice counts twice.
 func TestDataSumOfParts(t *testing.T) {
 	table := clinicTable(t)
 	want := clinicManifest(t, partition.Key{1}, table, 3, partition.UnitRecord)
@@ -227,7 +227,7 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// Processes that start at once end up with one key.
+// Processes that start at once get the same key.
 func TestKeyFileRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "partition.key")
 	keys := make([]partition.Key, 16)
@@ -244,7 +244,7 @@ func TestKeyFileRace(t *testing.T) {
 	}
 }
 
-// A key does not show itself in prints, logs or JSON.
+// Printing, logging or encoding a key does not reveal it.
 func TestKeyIsNotPrinted(t *testing.T) {
 	key := partition.Key{0xab, 0xcd, 0xef}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%q", "%d"} {

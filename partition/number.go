@@ -3,8 +3,8 @@ package partition
 // tens are the powers of ten that a float64 holds exactly.
 var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// shortDecimal reads a sign and at most 15 digits with at most one point among them, and is ok for no other text.
-// Digits and power of ten are exact then, so their quotient is rounded once, as strconv.ParseFloat rounds.
+// shortDecimal parses a sign and at most 15 digits with at most one point, and refuses any other text. The digits and
+// the power of ten are then exact, so their quotient is rounded once, as in strconv.ParseFloat.
 func shortDecimal(text string) (v float64, ok bool) {
 	negative := false
 	if text != "" && (text[0] == '-' || text[0] == '+') {
@@ -37,13 +37,13 @@ func shortDecimal(text string) (v float64, ok bool) {
 	return v, true
 }
 
-// Number says whether the column's cells are written as decimal numbers.
+// Number reports whether the column's cells are written as decimal numbers.
 func (c *Column) Number() bool {
 	kind := c.Declared()
 	return kind == Continuous || kind == Integer || kind == Binary
 }
 
-// category is the cell of a category. A few are compared one by one, which is faster than a map.
+// category is the cell of a category. A few categories are compared one by one, which is faster than a map.
 func (c *Column) category(text string) (cell int, ok bool) {
 	if len(c.Categories) > 8 {
 		cell, ok = c.index[text]

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The short way reads what it takes exactly as strconv does.
+// The fast path equals strconv for everything that it accepts.
 func TestShortDecimalsAreThoseOfStrconv(t *testing.T) {
 	taken := 0
 	same := func(t rapid.TB, text string) {

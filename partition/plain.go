@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// OpenPlain undoes gzip, drops a byte order mark, and refuses files of forms that are known and not read. name is for
-// errors, which are *InputError; data that is broken further in shows when it is read.
+// OpenPlain undoes gzip, drops a byte order mark, and refuses files of known other formats. name is for errors, which
+// are *InputError. Broken data further inside shows up when it is read.
 func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	start, err := buffered.Peek(2)
@@ -26,7 +26,7 @@ func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 		}
 		buffered = bufio.NewReaderSize(unzipped, 1<<16)
 	}
-	// What is wrong further in shows when the rows are read.
+	// Other problems show up when the rows are read.
 	if start, _ := buffered.Peek(64); len(start) > 0 {
 		if bad := formOf(string(start)); bad != nil {
 			bad.File = name
@@ -39,7 +39,7 @@ func OpenPlain(r io.Reader, name string) (*bufio.Reader, error) {
 	return buffered, nil
 }
 
-// FixGzip is what to do about broken gzip data.
+// FixGzip is how to fix broken gzip data.
 const FixGzip = "copy or compress the file again"
 
 const (
@@ -48,7 +48,7 @@ const (
 	saveAsUTF8 = "save the file as UTF-8"
 )
 
-// forms are files that people take for tables, by their first bytes; also is something that stands behind them.
+// forms are files that people mistake for tables, by their first bytes; also must follow them.
 var forms = []struct{ start, also, what, fix string }{
 	{"\x1f\x8b", "", "gzip data in gzip data", "unpack it once"},
 	{"PK\x03\x04", "", "a zip archive", unpack},
@@ -73,13 +73,13 @@ var forms = []struct{ start, also, what, fix string }{
 	{"\xff\xd8\xff", "", "an image", exportIt},
 }
 
-// How JSON, XML and HTML begin, and no header does.
+// The start of JSON, XML and HTML, which no header has.
 var (
 	jsonStart = regexp.MustCompile(`^\s*(\{\s*"|\[\s*[{["])`)
 	xmlStart  = regexp.MustCompile(`(?i)^\s*<(\?xml|!doctype|!--|html|table)\b`)
 )
 
-// formOf is what is wrong with a file that has a known form and is no table in text; nil for all others.
+// formOf is the problem of a file with a known format that is not a text table, or nil.
 func formOf(start string) *InputError {
 	for _, f := range forms {
 		if strings.HasPrefix(start, f.start) && strings.Contains(start, f.also) {
@@ -95,11 +95,11 @@ func formOf(start string) *InputError {
 	return nil
 }
 
-// separatorLine is what Excel reads as a word about the lines behind it.
+// separatorLine is a line that tells Excel which separator follows.
 var separatorLine = regexp.MustCompile(`(?i)^"?sep=.?"?[,;\t|]?$`)
 
-// CheckFirstLine refuses the decoded text of a table whose first line that is not empty cannot be a header.
-// The error has no file and no cell.
+// CheckFirstLine refuses the decoded text of a table whose first non-empty line cannot be a header. The error has no
+// file and no cell.
 func CheckFirstLine(text string) *InputError {
 	begun := strings.TrimLeft(text, "\r\n")
 	number := 1 + strings.Count(text[:len(text)-len(begun)], "\n")

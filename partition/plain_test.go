@@ -20,7 +20,7 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Files that are no tables are called by their names, gzipped too.
+// Files that are not tables are identified by their format, also if gzipped.
 func TestFormsThatAreNotRead(t *testing.T) {
 	for start, want := range map[string]string{
 		gzipped(t, "age\n1\n"):       "this is gzip data in gzip data; unpack it once",
@@ -54,7 +54,7 @@ func TestFormsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// Headers that look a little like other forms are read.
+// Headers that resemble other formats are read.
 func TestStartsOfTables(t *testing.T) {
 	for _, text := range []string{"", "PK,age\n", "BZh9,age\n", "[id],[age]\n", "{id},age\n", "<id>,age\n",
 		"RDX3,age\n", "%PDF,age\n", "\xff\xfea\x00", "\x00\x00\x08\x03", "\"sep=\",age\n", "age\r\n41\r\n",

@@ -12,8 +12,8 @@ import (
 // ColumnKind says what the cells of a column are.
 type ColumnKind string
 
-// The kinds of columns. Text is that of a unit column without a kind of its
-// own: its cells are identifiers. The last four are kinds in the schema only, see [Column.Declared].
+// The kinds of columns. Text is a unit column without its own kind: its cells are identifiers. The last four are
+// kinds in the schema only, see [Column.Declared].
 const (
 	Continuous  ColumnKind = "continuous"
 	Integer     ColumnKind = "integer"
@@ -23,10 +23,10 @@ const (
 	Date        ColumnKind = "date"       // an Integer: units since Lower
 	Datetime    ColumnKind = "datetime"   // an Integer: units since Lower
 	Code        ColumnKind = "code"       // Categorical: prefixes of codes
-	Identifier  ColumnKind = "identifier" // Text that is read and forgotten, and written fresh
+	Identifier  ColumnKind = "identifier" // Text that is parsed and dropped, and made up when written
 )
 
-// Role is what a column stands for beside being data.
+// Role is a column's meaning besides being data.
 type Role string
 
 // The roles of columns.
@@ -36,7 +36,7 @@ const (
 	RoleUnit Role = "unit" // the identifier of the privacy unit a row belongs to
 )
 
-// Scale is how a number is laid out on [0,1] when it is encoded.
+// Scale is how a number maps to [0,1] when it is encoded.
 type Scale string
 
 // The scales; see the package documentation.
@@ -48,19 +48,19 @@ const (
 // UnitRecord is the privacy unit of a table in which every row is a unit.
 const UnitRecord = "record"
 
-// Schema is the public description of a table. Load it with LoadSchema or
-// ParseSchema, which check it; the other functions rely on that.
+// Schema is the public description of a table. Load it with LoadSchema or ParseSchema, which check it; all other
+// functions rely on that.
 type Schema struct {
 	Name    string
 	Task    string // "binary", "multiclass", "regression" or "none"
-	Label   string // empty when there is none
+	Label   string // empty if there is none
 	Format  string // "csv" or "idx"
 	Image   *Image // of format idx
 	Files   map[string]File
 	Notes   []string
 	CSV     CSV
-	Ignore  []string // names of columns that a source may have and nothing reads
-	Columns []Column // in the order of the released table, repeated ones written out
+	Ignore  []string // names of columns that a source may have but that nothing reads
+	Columns []Column // in the order of the released table, repeated ones expanded
 	SHA256  string   // of the file's bytes, in hex
 
 	constraints []Constraint
@@ -75,23 +75,23 @@ type Schema struct {
 // Column is one column of a schema.
 type Column struct {
 	Name         string
-	Kind         ColumnKind  // that cells are computed with
+	Kind         ColumnKind  // the kind used for computation
 	Lower, Upper float64     // of a number; 0 and 1 for binary, 0 and the last unit for a date
 	Categories   []string    // of a categorical column, in the order of their cells
-	Names        []string    // words for the categories, nil when they speak for themselves
-	Clip         *[2]float64 // nil: numbers beyond the bounds are errors
+	Names        []string    // words for the categories, nil if they need none
+	Clip         *[2]float64 // nil: numbers outside the bounds are errors
 	Nullable     bool
 	Role         Role
 	Scale        Scale // Linear or Log for numbers, empty otherwise
 	Doc          string
 	Source       Source // where bounds or categories come from
-	// Points are numbers that the schema names, rising: spikes, and those in constraints. Tables of
-	// cells have one for each, and a feature of one decodes to exactly it.
+	// Points are numbers that the schema names, ascending: spikes, and numbers in constraints. Each has its own cell
+	// in tables, and its feature decodes to exactly it.
 	Points []float64
 
 	index    map[string]int // category -> cell
-	declared ColumnKind     // in the schema
-	spelled  spelling       // nil where cells look as their kind has them
+	declared ColumnKind     // as in the schema
+	spelled  spelling       // nil if cells are written as their kind is
 }
 
 // File names the files of one split of a data set, relative to the schema.
@@ -115,12 +115,11 @@ type Image struct {
 // Size returns the number of bytes of an image.
 func (i Image) Size() int { return i.Height * i.Width * i.Channels }
 
-// maxSchemaBytes bounds what is read of a schema file; the largest real one
-// known has 618 columns in 40 KB.
+// maxSchemaBytes bounds a schema file; the largest known one has 618 columns in 40 KB.
 const maxSchemaBytes = config.MaxFile
 
-// LoadSchema reads and checks a schema file, and the lists of codes that it names and that lie beside it. Errors are
-// *InputError, several mistakes joined.
+// LoadSchema reads and checks a schema file, and the lists of codes that it names and that exist next to it. Errors
+// are *InputError; several mistakes are joined.
 func LoadSchema(path string) (*Schema, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxSchemaBytes {
@@ -141,16 +140,15 @@ func LoadSchema(path string) (*Schema, error) {
 	return s, s.readLists(path)
 }
 
-// ParseSchema checks the text of a schema file. Without a path there are no lists of codes. Errors are those of
+// ParseSchema checks the text of a schema file. Without a path there are no lists of codes. Errors are as for
 // LoadSchema.
 func ParseSchema(raw []byte) (*Schema, error) { return parseSchema(raw, "schema") }
 
-// Raw is the text the schema was read from, byte for byte: writing it to a
-// file gives a schema with the same SHA256.
+// Raw is the text that the schema was read from, byte for byte: written to a file, it has the same SHA256.
 func (s *Schema) Raw() []byte { return slices.Clone(s.raw) }
 
-// Classes are the values of a categorical or binary label in the order of
-// their cells. It is nil when there is no label or the label is a number.
+// Classes are the values of a categorical or binary label in cell order. It is nil if there is no label or the label
+// is a number.
 func (s *Schema) Classes() []string {
 	if s.label < 0 {
 		return nil
@@ -165,25 +163,25 @@ func (s *Schema) Classes() []string {
 	}
 }
 
-// Positive is the index in Classes of the positive class: what the schema
-// says, else 1 where there are two classes, else -1.
+// Positive is the index in Classes of the positive class: the one that the schema names, else 1 if there are two
+// classes, else -1.
 func (s *Schema) Positive() int { return s.positive }
 
-// LabelColumn is the index of the label's column, -1 when there is none.
+// LabelColumn is the index of the label's column, or -1.
 func (s *Schema) LabelColumn() int { return s.label }
 
-// SiteColumn is the index of the column of role site, -1 when there is none.
+// SiteColumn is the index of the column with role site, or -1.
 func (s *Schema) SiteColumn() int { return s.site }
 
-// UnitColumn is the index of the column of role unit, -1 when there is none.
+// UnitColumn is the index of the column with role unit, or -1.
 func (s *Schema) UnitColumn() int { return s.unit }
 
-// ColumnIndex is the index of a column by name, -1 when there is none.
+// ColumnIndex is the index of a column by name, or -1.
 func (s *Schema) ColumnIndex(name string) int {
 	return slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// fewNames lists names of columns, of many the first ones.
+// fewNames lists names of columns, but only the first of many.
 func (s *Schema) fewNames() string {
 	const most = 20
 	var names []string
@@ -196,8 +194,8 @@ func (s *Schema) fewNames() string {
 	return strings.Join(names, ", ")
 }
 
-// CheckUnit tells whether `unit` can be the privacy unit of this schema's
-// tables: "record" or the name of the column of role unit.
+// CheckUnit checks that `unit` can be the privacy unit of this schema's tables: "record" or the name of the column
+// with role unit.
 func (s *Schema) CheckUnit(unit string) error {
 	switch {
 	case unit == UnitRecord:
@@ -211,7 +209,7 @@ func (s *Schema) CheckUnit(unit string) error {
 	return nil
 }
 
-// HasClasses tells whether the label is a class, which is no feature.
+// HasClasses reports whether the label is a class, which is not a feature.
 func (s *Schema) HasClasses() bool {
 	return s.label >= 0 && s.Columns[s.label].ClassCount() > 0
 }

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// maxColumns bounds what `repeat` can ask for: 256 x 256 pixels.
+	// maxColumns bounds `repeat`: 256 x 256 pixels.
 	maxColumns = 1 << 16
-	// MaxExact is the largest whole number up to which float64 holds all.
+	// MaxExact is the bound up to which float64 represents all whole numbers.
 	MaxExact = 1 << 53
 )
 
-// schemaProblem is a finding with the YAML path it is about.
+// schemaProblem is a problem with its YAML path.
 type schemaProblem struct {
 	path, column string
 	problem, fix string
 }
 
-// bad is a problem at a path, empty for that of what is looked at.
+// bad is a problem at a path; an empty path means the current element.
 func bad(path, problem, fix string) *schemaProblem {
 	return &schemaProblem{path: path, problem: problem, fix: fix}
 }
@@ -28,8 +28,8 @@ func (c *Column) bad(problem, fix string) *schemaProblem {
 	return &schemaProblem{column: c.Name, problem: problem, fix: fix}
 }
 
-// buildSchema checks what YAML cannot and resolves label, roles and repeats. It finds one problem of each column and
-// of each other part, those left out that only follow from another one.
+// buildSchema checks what YAML cannot and resolves label, roles and repeats. It finds one problem per column and per
+// other part, but none that only follows from another.
 func buildSchema(f *schemaFile) (s *Schema, wrong []*schemaProblem) {
 	s = &Schema{Name: f.Name, Task: f.Task, Label: f.Label, Format: f.Format, Image: f.Image,
 		Files: f.Files, Notes: f.Notes, positive: -1, label: -1, site: -1, unit: -1}
@@ -62,11 +62,11 @@ func buildSchema(f *schemaFile) (s *Schema, wrong []*schemaProblem) {
 	return s, wrong
 }
 
-// addColumn adds a column, or as many as it repeats, to those that were seen before.
+// addColumn adds a column, or its repeats, to those seen before.
 func (s *Schema) addColumn(in *columnFile, path string, seen map[string]bool) *schemaProblem {
 	c, wrong := buildColumn(in)
 	if wrong != nil {
-		seen[in.Name], s.Columns = true, append(s.Columns, c) // others may name it
+		seen[in.Name], s.Columns = true, append(s.Columns, c) // others may refer to it
 		wrong.column, wrong.path = in.Name, strings.TrimSuffix(path+"."+wrong.path, ".")
 		return wrong
 	}
@@ -172,7 +172,7 @@ func misplaced(kind ColumnKind, in *columnFile) *schemaProblem {
 	return nil
 }
 
-// repeatColumn writes out `repeat: n` as n columns; have is how many there are.
+// repeatColumn expands `repeat: n` to n columns; have is how many exist already.
 func repeatColumn(in *columnFile, c Column, have int) ([]Column, *schemaProblem) {
 	if in.Repeat == nil {
 		if have >= maxColumns {
@@ -315,7 +315,7 @@ func (s *Schema) resolveFormat(f *schemaFile) *schemaProblem {
 	return nil
 }
 
-// checkImages refuses columns that idx files of unsigned bytes cannot hold.
+// checkImages refuses columns that idx files of unsigned bytes cannot store.
 func (s *Schema) checkImages() *schemaProblem {
 	if n := len(s.Classes()); n == 0 || n > maxIDXClasses {
 		return bad("$.label", fmt.Sprintf("images need a label of 1 to %d classes", maxIDXClasses),
@@ -336,5 +336,5 @@ func (s *Schema) checkImages() *schemaProblem {
 	return nil
 }
 
-// maxIDXClasses is how many classes a byte can tell apart.
+// maxIDXClasses is the number of classes that a byte distinguishes.
 const maxIDXClasses = 256

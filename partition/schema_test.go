@@ -50,8 +50,7 @@ func TestLoadSchema(t *testing.T) {
 	testkit.Same(t, "files", map[string]partition.File{"train": {Path: "visits.csv", Rows: 6}}, s.Files)
 }
 
-// Some editors put a byte order mark in front. The digest covers it, as that
-// of any program does.
+// Some editors write a byte order mark. The digest covers it, as in any other program.
 func TestSchemaWithAByteOrderMark(t *testing.T) {
 	const text = "columns:\n  - {name: age, kind: integer, lower: 0, upper: 9}\n"
 	s := partitiontest.Schema(t, "\ufeff"+text)
@@ -95,7 +94,7 @@ func TestLabelsAndClasses(t *testing.T) {
 	}
 }
 
-// Categories are the words of the file however YAML would read them.
+// Categories are the words in the file, however YAML would interpret them.
 func TestCategoriesAreText(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: c, kind: categorical, categories: [1, 2.50, true, 0x1F,"+
 		" \"x\", No, 1e3, 'a b']}\n")
@@ -323,7 +322,7 @@ func TestBadSchemas(t *testing.T) {
 	}
 }
 
-// All that is wrong with a schema is told, each in a line of its own; what follows from a wrong column is not.
+// All mistakes of a schema are reported, one per line, except those that follow from a wrong column.
 func TestAllMistakesOfASchemaAreTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"label: dead\ncolumns:\n  - {name: age, kind: integer, lower: 18, upper: 10}\n" +

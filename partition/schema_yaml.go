@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 )
 
-// schemaFile is schema.yaml as written. Pointers tell a field that is left out from zero.
+// schemaFile is schema.yaml as written. Pointers distinguish an omitted field from zero.
 type schemaFile struct {
 	// Name is a remark.
 	Name string `yaml:"name"`
@@ -118,7 +118,7 @@ type columnFile struct {
 // bound is a number or a date.
 type bound struct {
 	scalar
-	number *float64 // nil where the text is none
+	number *float64 // nil if the text is not a number
 }
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
@@ -136,8 +136,8 @@ func (b *bound) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// scalar is a word or a number. It is kept as it is spelled, so that the categories [1, 2.50] match the cells 1 and
-// 2.50 whether or not they are quoted.
+// scalar is a word or a number. It keeps its spelling, so that the categories [1, 2.50] match the cells 1 and 2.50
+// whether or not they are quoted.
 type scalar struct {
 	text string
 	set  bool
@@ -153,11 +153,9 @@ func (s *scalar) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// decodeSchemaFile is the strict YAML step: no unknown field, no field twice,
-// no second document.
+// decodeSchemaFile is the strict YAML step: no unknown field, no duplicate field, no second document.
 func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
-	// The YAML library works on text from outside; a defect in it must be an
-	// error of that text and not the end of the process.
+	// The YAML library parses text from outside: a panic in it must become an error, and not end the process.
 	defer func() {
 		if r := recover(); r != nil {
 			file, err = nil, &InputError{File: name, Problem: "not valid YAML",
@@ -184,7 +182,7 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 	return file, nil
 }
 
-// yamlError turns the library's several errors into ours, with the line.
+// yamlError converts the library's errors to ours, with the line.
 func yamlError(err error, name string) error {
 	out := &InputError{File: name, Problem: "not a valid schema", Fix: "correct the YAML of that line"}
 	var located yaml.Error
@@ -252,7 +250,7 @@ func yamlType(t reflect.Type) string {
 	}
 }
 
-// byteOrderMark is what some editors put in front of UTF-8.
+// byteOrderMark is what some editors write before UTF-8.
 const byteOrderMark = "\xef\xbb\xbf"
 
 // parseSchema decodes and checks a schema; name is for errors.
@@ -261,7 +259,7 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size",
 			Fix: "save the schema as UTF-8"}
 	}
-	// A byte order mark is no part of the YAML, but of the file and its digest.
+	// A byte order mark is not part of the YAML, but it is part of the file and its digest.
 	text := bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	file, err := decodeSchemaFile(text, name)
 	if err != nil {
@@ -277,7 +275,7 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 	return s, nil
 }
 
-// schemaErrors joins what is wrong with a schema, of many the first ones.
+// schemaErrors joins the problems of a schema, but only the first of many.
 func schemaErrors(wrong []*schemaProblem, text []byte, name string) error {
 	const most = 20
 	tree := parsed(text)
@@ -293,7 +291,7 @@ func schemaErrors(wrong []*schemaProblem, text []byte, name string) error {
 	return errors.Join(all...)
 }
 
-// parsed is the tree of a text that could be decoded before, for the lines of errors.
+// parsed is the tree of a text that was decoded before, for the lines of errors.
 func parsed(text []byte) *ast.File {
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -302,8 +300,7 @@ func parsed(text []byte) *ast.File {
 	return tree
 }
 
-// lineOf finds the line of a YAML path, of the column it lies in when the
-// field itself is not there, or 0. It is only used for errors.
+// lineOf returns the line of a YAML path, or of its column if the field is missing, or 0. It is only used for errors.
 func lineOf(tree *ast.File, path string) int {
 	if tree == nil {
 		return 0

@@ -23,8 +23,8 @@ func lines(t *rapid.T, table *partition.Table) []string {
 	return strings.SplitAfter(b.String(), "\n")
 }
 
-// Shares of a file are disjoint and cover it, wherever they are cut; units stay whole, and an added
-// record moves no other. Shards are the shares that a configuration can name.
+// Shares of a file are disjoint and cover it, wherever they are cut. Units stay whole, and an added record moves no
+// other. Shards equal the shares that a configuration can name.
 func TestSharesAndShards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := partitiontest.DrawSchema(t)

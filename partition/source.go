@@ -9,18 +9,18 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Source says where the bounds or categories of a column come from. Empty says nothing: whoever
-// wrote the schema answers for them.
+// Source says where the bounds or categories of a column come from. If it is empty, the author of the schema is
+// responsible for them.
 type Source string
 
 // The sources of bounds and categories.
 const (
 	SourceDictionary Source = "dictionary" // a data dictionary of the table
 	SourceBuiltIn    Source = "built-in"   // the list of common variables of package proposal
-	SourceRows       Source = "rows"       // the rows themselves: outside the guarantee
+	SourceRows       Source = "rows"       // the rows themselves: not covered by the guarantee
 )
 
-// Todo stands in a schema where something is still to be written. Such a schema is an error.
+// Todo marks a part of a schema that is still to be written. Such a schema is an error.
 const Todo = "TODO"
 
 // ColumnsFromRows names the columns whose bounds or categories come from the rows. No guarantee covers these.
@@ -33,7 +33,7 @@ func (s *Schema) ColumnsFromRows() (names []string) {
 	return names
 }
 
-// sourceOf reads the field of a column.
+// sourceOf parses the field of a column.
 func sourceOf(text string) (Source, *schemaProblem) {
 	switch s := Source(text); s {
 	case "", SourceDictionary, SourceBuiltIn, SourceRows:
@@ -43,8 +43,8 @@ func sourceOf(text string) (Source, *schemaProblem) {
 		"use dictionary, built-in or rows, or leave it out")
 }
 
-// checkFinished finds every TODO of a schema at once, before fields of other types refuse the first of them.
-// Columns' names and remarks may be anything.
+// checkFinished finds every TODO of a schema at once, before a field of another type fails on the first one. Columns'
+// names and remarks may be anything.
 func checkFinished(text []byte) *schemaProblem {
 	if !bytes.Contains(text, []byte(Todo)) {
 		return nil
@@ -54,7 +54,7 @@ func checkFinished(text []byte) *schemaProblem {
 		Columns []map[string]any `yaml:"columns"`
 	}
 	if yaml.Unmarshal(text, &file) != nil {
-		return nil // the strict decoder says what is wrong
+		return nil // the strict decoder reports the problem
 	}
 	var open []string
 	first := ""

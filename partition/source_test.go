@@ -22,7 +22,7 @@ func TestColumnsFromRows(t *testing.T) {
 	}
 }
 
-// All that is left to do stands in one error, at the line of the first.
+// All TODOs are in one error, at the line of the first.
 func TestUnfinishedSchema(t *testing.T) {
 	for text, want := range map[string]string{
 		`label: TODO

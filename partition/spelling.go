@@ -14,22 +14,22 @@ import (
 	"github.com/conclave-dp/conclave/partition/dates"
 )
 
-// spelling reads and writes the cells of a column that is computed with as one kind and looks like another.
+// spelling reads and writes the cells of a column whose written form differs from its kind in computations.
 type spelling interface {
-	// read gives the cell of a text that is not empty, moved into clip. exact refuses a text that says more than its
-	// cell, as a day says more than its month, and moves nothing.
+	// read parses a non-empty text and moves the cell into clip. exact refuses a text more precise than its cell,
+	// such as a day in a column of months, and moves nothing.
 	read(c *Column, text string, exact bool) (float64, *CellFault)
-	// write appends a cell as the row has it; row is noRow for a cell by itself.
+	// write appends a cell as in the given row; row is noRow for a single cell.
 	write(c *Column, b []byte, cell float64, row int) []byte
-	// describe says in a few public words what the column holds.
+	// describe says in a few public words what the column contains.
 	describe(c *Column) string
 }
 
-// noRow stands for the row of a cell that is written by itself.
+// noRow is the row of a cell that is written alone.
 const noRow = -1
 
-// Declared is the kind that the schema gives the column. Kind is what is computed with: a date is an Integer, a code
-// is Categorical, and an identifier is Text.
+// Declared is the column's kind in the schema. Kind is used for computation: a date is an Integer, a code is
+// Categorical, and an identifier is Text.
 func (c *Column) Declared() ColumnKind {
 	if c.declared == "" {
 		return c.Kind
@@ -37,18 +37,18 @@ func (c *Column) Declared() ColumnKind {
 	return c.declared
 }
 
-// HasCell says whether the column's cells have values, and are learned: identifiers and units have none.
+// HasCell reports whether the column's cells have values to learn: identifiers and units have none.
 func (c *Column) HasCell() bool { return c.Kind != Text && c.Role != RoleUnit }
 
-// Spelling is how cells of a column look whose declared kind is not the one that is computed with. What does not
-// belong to the kind is empty.
+// Spelling is the written form of a column whose declared kind differs from its kind in computations. Fields that do
+// not apply are empty.
 type Spelling struct {
-	Start, Resolution, Format string // the moment of a date's cell 0 (ISO 8601), the unit of a cell, its text
+	Start, Resolution, Format string // the moment of a date's cell 0 (ISO 8601), the unit of a cell, its format
 	Codes                     string // the name of a list of codes
 	Pattern                   string // of an identifier
 }
 
-// Spelling says it.
+// Spelling returns the column's written form.
 func (c *Column) Spelling() Spelling {
 	switch d := c.spelled.(type) {
 	case *dateCells:
@@ -66,7 +66,7 @@ func (c *Column) Spelling() Spelling {
 type dateCells struct {
 	layout       dates.Layout
 	resolution   dates.Resolution
-	lower, upper dates.Moment // both allowed
+	lower, upper dates.Moment // both included
 }
 
 func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFault) {
@@ -113,11 +113,11 @@ func (d *dateCells) describe(c *Column) string {
 	return fmt.Sprintf("%s %s to %s, by %s%s", c.declared, lo, hi, d.resolution, clipped)
 }
 
-// codeCells are the places of prefixes.
+// codeCells are indexes of prefixes.
 type codeCells struct {
 	prefixes *codes.Prefixes
-	file     string      // of the list, empty for none
-	list     *codes.List // nil where the list is not beside the schema
+	file     string      // of the list, or empty
+	list     *codes.List // nil if the list is not next to the schema
 }
 
 func buildCode(c *Column, in *columnFile) *schemaProblem {
@@ -140,7 +140,7 @@ func buildCode(c *Column, in *columnFile) *schemaProblem {
 	return nil
 }
 
-// readLists reads the lists of codes that lie beside the schema of a path.
+// readLists reads the lists of codes next to the schema's path.
 func (s *Schema) readLists(path string) error {
 	for i := range s.Columns {
 		c := &s.Columns[i]
@@ -154,7 +154,7 @@ func (s *Schema) readLists(path string) error {
 			continue
 		}
 		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("it is no regular file") // opening a pipe waits for who writes to it
+			err = errors.New("it is no regular file") // opening a pipe would wait for its writer
 		}
 		var list []string
 		if err == nil {
@@ -182,8 +182,8 @@ func readList(path string) ([]string, error) {
 	return codes.Read(f)
 }
 
-// WithoutCodes are the names of the columns whose list of codes is not beside the schema. Their cells are checked by
-// prefix only, and written as prefixes.
+// WithoutCodes names the columns whose list of codes is not next to the schema. Their cells are checked by prefix
+// only, and written as prefixes.
 func (s *Schema) WithoutCodes() (names []string) {
 	for i := range s.Columns {
 		if d, is := s.Columns[i].spelled.(*codeCells); is && d.file != "" && d.list == nil {
@@ -195,7 +195,7 @@ func (s *Schema) WithoutCodes() (names []string) {
 
 func (d *codeCells) read(_ *Column, text string, exact bool) (float64, *CellFault) {
 	code := strings.TrimSpace(text)
-	// A prefix is a code too: rows that were written without the list have it.
+	// A prefix is also a code: rows that were written without the list have it.
 	if at, is := d.prefixes.Is(code); is {
 		return float64(at), nil
 	}
@@ -221,13 +221,14 @@ func (d *codeCells) write(c *Column, b []byte, cell float64, row int) []byte {
 
 func (*codeCells) describe(c *Column) string { return "codes by prefix: " + c.words() }
 
-// identifierCells have no values. They are written as running numbers between two texts, with at least so many digits.
+// identifierCells have no values. They are written as running numbers between two texts, with a minimum number of
+// digits.
 type identifierCells struct {
 	before, after string
 	digits        int
 }
 
-// maxDigits bounds the digits that a pattern has.
+// maxDigits bounds the digits in a pattern.
 const maxDigits = 18
 
 func buildIdentifier(c *Column, in *columnFile) *schemaProblem {
@@ -259,5 +260,5 @@ func (d identifierCells) write(_ *Column, b []byte, _ float64, row int) []byte {
 
 func (identifierCells) describe(*Column) string { return "identifier, which is not learned" }
 
-// Prefixes gives prefixes of a public list of codes, at most so many, for a column of kind code; see [codes.Choose].
+// Prefixes returns at most most prefixes of a public list of codes, for a column of kind code; see [codes.Choose].
 func Prefixes(list []string, most int) []string { return codes.Choose(list, most) }

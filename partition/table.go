@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// Table holds the parsed rows of one schema: a float64 per column and row, and
-// the privacy unit's text. A cell is the number itself, the index of its
-// category or prefix, 0 or 1 for binary, units since the lower bound for a date, and NaN when it is empty. The cell of
-// a column of role unit is always NaN; its text is kept beside. That of an identifier is NaN, and no text is kept.
-// Reading a table from several goroutines at once is safe, appending is not.
+// Table has the parsed rows of one schema: a float64 per column and row, and the privacy unit's text. A cell is the
+// number itself, the index of its category or prefix, 0 or 1 for binary, units since the lower bound for a date, and
+// NaN if it is empty. The cell of a unit column is always NaN, and its text is kept separately. The cell of an
+// identifier is NaN, without a text. Concurrent reads are safe, appending is not.
 type Table struct {
 	schema *Schema
 	cells  []float64 // rows x columns
-	units  []string  // nil when the schema has no unit column
+	units  []string  // nil if the schema has no unit column
 	rows   int
-	// weights are those of synthetic rows, nil where they have none.
+	// weights are the weights of synthetic rows, or nil.
 	weights []float64
 }
 
@@ -27,18 +26,16 @@ func NewTable(s *Schema) *Table { return &Table{schema: s} }
 // Len is the number of rows. It is private unless it is released with noise.
 func (t *Table) Len() int { return t.rows }
 
-// Schema is the schema the table was made for.
+// Schema is the schema of the table.
 func (t *Table) Schema() *Schema { return t.schema }
 
-// Cells are the cells of a row, one per column of the schema. The slice is the
-// table's own: do not write to it.
+// Cells returns the cells of a row, one per column of the schema. The table owns the slice: do not write to it.
 func (t *Table) Cells(row int) []float64 {
 	n := len(t.schema.Columns)
 	return t.cells[row*n : (row+1)*n : (row+1)*n]
 }
 
-// Unit is the text of the row's privacy unit, empty when the schema has no
-// column of role unit.
+// Unit is the text of the row's privacy unit, empty if the schema has no column with role unit.
 func (t *Table) Unit(row int) string {
 	if t.units == nil {
 		return ""
@@ -46,8 +43,8 @@ func (t *Table) Unit(row int) string {
 	return t.units[row]
 }
 
-// AppendCell appends the text of a cell as files have it: as [Column.CellText], the unit's text, a code of the site's
-// list, or the row's running number in a column of identifiers.
+// AppendCell appends the text of a cell as in files: [Column.CellText], the unit's text, a code of the site's list,
+// or the row's running number for an identifier.
 func (t *Table) AppendCell(b []byte, row, column int) []byte {
 	if column == t.schema.unit {
 		return append(b, t.Unit(row)...)
@@ -55,9 +52,8 @@ func (t *Table) AppendCell(b []byte, row, column int) []byte {
 	return t.schema.Columns[column].appendCell(b, t.Cells(row)[column], row)
 }
 
-// Append adds a row. It refuses cells that the schema does not allow (it never
-// moves them) and a unit where the schema has no unit column. A generated row
-// may have an empty unit; Assign refuses such rows.
+// Append adds a row. It refuses cells that the schema does not allow (it never moves them) and a unit if the schema
+// has no unit column. A generated row may have an empty unit; Assign refuses such rows.
 func (t *Table) Append(cells []float64, unit string) error {
 	columns := t.schema.Columns
 	if t.weights != nil {
@@ -89,16 +85,16 @@ func (t *Table) Append(cells []float64, unit string) error {
 	return nil
 }
 
-// Grow makes room for so many more rows.
+// Grow makes room for this many more rows.
 func (t *Table) Grow(rows int) {
 	if n := rows * len(t.schema.Columns); t.cells == nil {
-		t.cells = make([]float64, 0, n) // which touches no memory, as slices.Grow does
+		t.cells = make([]float64, 0, n) // unlike slices.Grow, this touches no memory
 	} else {
 		t.cells = slices.Grow(t.cells, n)
 	}
 }
 
-// Push adds a row that is known to be good: what reads rows has checked each cell.
+// Push adds a row whose cells the caller has checked.
 func (t *Table) Push(cells []float64, unit string) {
 	for _, cell := range cells {
 		t.cells = append(t.cells, cell+0) // no -0: equal cells must hash equally
@@ -109,8 +105,7 @@ func (t *Table) Push(cells []float64, unit string) {
 	t.rows++
 }
 
-// Extend adds rows that are known to be good, their cells one row after the other, and units where the schema has
-// a column of role unit.
+// Extend adds checked rows, with their cells row by row, and units if the schema has a column with role unit.
 func (t *Table) Extend(cells []float64, units []string) {
 	have := len(t.cells)
 	t.cells = append(t.cells, cells...)
@@ -121,7 +116,7 @@ func (t *Table) Extend(cells []float64, units []string) {
 	t.rows += len(cells) / len(t.schema.Columns)
 }
 
-// Reset takes all rows out. Their memory serves the next ones.
+// Reset removes all rows and keeps the memory.
 func (t *Table) Reset() { t.cells, t.units, t.rows, t.weights = t.cells[:0], t.units[:0], 0, nil }
 
 // Subset is a new table of the given rows, in that order.
@@ -143,7 +138,7 @@ func (t *Table) Subset(rows []int) *Table {
 	return out
 }
 
-// Label gives the class index of a row, or 0 when the schema has no classes.
+// Label is the class index of a row, or 0 if the schema has no classes.
 func (t *Table) Label(row int) int {
 	if !t.schema.HasClasses() {
 		return 0
@@ -151,20 +146,17 @@ func (t *Table) Label(row int) int {
 	return int(t.Cells(row)[t.schema.label])
 }
 
-// WeightColumn is the column that holds the weights of synthetic rows. It stands
-// last, beside the schema's columns.
+// WeightColumn is the column with the weights of synthetic rows. It is last, after the schema's columns.
 const WeightColumn = "weight"
 
-// ErrWeightColumn says that a schema has a column of the name WeightColumn, so that
-// no file of its rows can have weights.
+// ErrWeightColumn says that a schema has a column named WeightColumn, so that files of its rows cannot have weights.
 var ErrWeightColumn = errors.New("the schema has a column of this name")
 
-// meanTolerance is how far the mean of weights may be from 1: more than rounding of
-// a mean over any table, less than anybody would call another mean.
+// meanTolerance is how far the mean of weights may be from 1: more than rounding over any table, but less than any
+// real difference.
 const meanTolerance = 1e-9
 
-// AcceptsWeights fails with ErrWeightColumn where weights of rows would be taken
-// for data.
+// AcceptsWeights returns ErrWeightColumn if weights of rows would be mistaken for data.
 func (s *Schema) AcceptsWeights() error {
 	if s.ColumnIndex(WeightColumn) >= 0 {
 		return fmt.Errorf("weights of rows stand in a column %q: %w; rename it in schema and data,"+
@@ -173,8 +165,8 @@ func (s *Schema) AcceptsWeights() error {
 	return nil
 }
 
-// CheckWeights fails unless the weights have a mean of 1, so that they add up to the number of rows,
-// are one for each row and none negative, and the schema has no column of their name (ErrWeightColumn).
+// CheckWeights fails unless there is one nonnegative weight per row, their mean is 1, and the schema has no column of
+// their name (ErrWeightColumn).
 func (t *Table) CheckWeights(weights []float64) error {
 	if err := t.usable(weights); err != nil {
 		return err
@@ -189,13 +181,12 @@ func (t *Table) CheckWeights(weights []float64) error {
 	return nil
 }
 
-// Weights are those of the rows, read by Options.Weights or given by WithWeights:
-// one each, not negative. They are nil where the file had none.
+// Weights returns the rows' weights from Options.Weights or WithWeights: one each, nonnegative. It is nil if the file
+// had none.
 func (t *Table) Weights() []float64 { return t.weights }
 
-// WithWeights is a table of the same rows with these weights, one each, none
-// negative, in place of any that it had. It fails with ErrWeightColumn, and for
-// weights that cannot be used.
+// WithWeights returns a table of the same rows with these weights, one each, none negative, instead of earlier ones.
+// It fails with ErrWeightColumn, and for unusable weights.
 func (t *Table) WithWeights(weights []float64) (*Table, error) {
 	if err := t.usable(weights); err != nil {
 		return nil, err
@@ -205,8 +196,8 @@ func (t *Table) WithWeights(weights []float64) (*Table, error) {
 	return &out, nil
 }
 
-// usable says what is wrong with weights of the rows whatever their mean is; of one of them it is an
-// *InputError without its value.
+// usable checks weights of the rows except their mean; the error for a single weight is an *InputError without its
+// value.
 func (t *Table) usable(weights []float64) error {
 	if err := t.schema.AcceptsWeights(); err != nil {
 		return err

@@ -19,7 +19,8 @@ type summing struct {
 	party *masking.Party
 	data  []byte // of the round, so far
 	spec  *conclavev1.RunSpec
-	raw   []byte // the spec's bytes
+	raw   []byte         // the spec's bytes
+	group *masking.Group // nil where the run is not masked
 	asked *conclavev1.MaskedRound
 }
 
@@ -32,23 +33,23 @@ func newSumming(dir string, index int) (*summing, error) {
 	return &summing{party: party}, err
 }
 
-// group reads the spec of a round, and among whom it is masked; nil where it is not.
-func (s *summing) group(terms *conclavev1.RoundTerms) (g *masking.Group, err error) {
-	s.raw, s.spec = terms.GetSpec(), new(conclavev1.RunSpec)
+// read reads the spec of a round, and among whom it is masked.
+func (s *summing) read(terms *conclavev1.RoundTerms) error {
+	s.raw, s.spec, s.group = terms.GetSpec(), new(conclavev1.RunSpec), nil
 	if err := proto.Unmarshal(s.raw, s.spec); err != nil || s.spec.GetMasked() == nil {
-		return nil, err
+		return err
 	}
-	parsed, err := masking.Parse(s.spec.GetMasked())
-	return &parsed, err
+	g, err := masking.Parse(s.spec.GetMasked())
+	s.group = &g
+	return err
 }
 
 // permit is the node's key of a masked run.
 func (s *summing) permit(m *conclavev1.WorkResponse) (*conclavev1.RunKey, error) {
-	g, err := s.group(m.GetTerms())
-	if g == nil || err != nil {
+	if err := s.read(m.GetTerms()); s.group == nil || err != nil {
 		return nil, err
 	}
-	return s.party.Key(m.GetPermit().GetRun(), sha256.Sum256(s.raw), *g)
+	return s.party.Key(m.GetPermit().GetRun(), sha256.Sum256(s.raw), *s.group)
 }
 
 // answer answers a round that is whole, and all that a masked one asks after that; nil where nothing is due.
@@ -69,7 +70,7 @@ func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, e
 	}
 	if p.GetPart() == 0 {
 		s.data, s.asked = nil, m.GetMasked()
-		if _, err := s.group(m.GetTerms()); err != nil {
+		if err := s.read(m.GetTerms()); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +87,11 @@ func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, e
 		values[i] = 1
 	}
 	if s.asked != nil {
-		if err := s.mask(r, values); err != nil {
+		masked, err := s.mask(r, values)
+		if err != nil {
 			return nil, err
 		}
+		values = masked
 	}
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 		Run: r.GetRun(), Round: r.GetNumber(), Values: values,
@@ -96,26 +99,22 @@ func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, e
 }
 
 // mask does what a node does with its vector.
-func (s *summing) mask(r *conclavev1.Round, values []int64) error {
+func (s *summing) mask(r *conclavev1.Round, values []int64) ([]int64, error) {
 	plan, err := runspec.Plan(s.spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	g, err := masking.Parse(s.spec.GetMasked())
+	entries, share, err := masking.Asked(plan[r.GetPlanned()], r, *s.group)
 	if err != nil {
-		return err
-	}
-	entries, share, err := masking.Asked(plan[r.GetPlanned()], r, g)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	a, err := s.party.Begin(&masking.Terms{
-		Run: r.GetRun(), Spec: sha256.Sum256(s.raw), Group: g, Round: r.GetNumber(), Fence: s.asked.GetFence(),
+		Run: r.GetRun(), Spec: sha256.Sum256(s.raw), Group: *s.group, Round: r.GetNumber(), Fence: s.asked.GetFence(),
 		Counter: s.asked.GetCounter(), Question: sha256.Sum256(s.data), Entries: entries, Share: share,
 		Members: s.asked.GetMembers(),
 	}, func(masking.Digest) error { return nil })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return a.Mask(values)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/logging"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	config, listen string
 	embedded       bool

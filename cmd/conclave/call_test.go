@@ -12,15 +12,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// calling is held by who has changed the folder and the outputs of this process.
+// calling is held while the folder and the outputs of this process are changed.
 var calling sync.Mutex
 
-// call runs conclave in this process, which takes a tenth of what it takes to start one:
+// call runs conclave in this process, which takes a tenth of the time to start one:
 //
 //	call ARGS          it must end with code 0, or with another one after a !
 //	call CODE ARGS     with this one
 //
-// One runs at a time. The environment and the input of the script do not reach it: exec does that.
+// One runs at a time. It does not see the script's environment and input: use exec for that.
 func call(ts *testscript.TestScript, neg bool, args []string) {
 	want := -1
 	if len(args) > 0 {
@@ -49,14 +49,14 @@ func called(folder string, args []string) (code int, stdout, stderr string) {
 	must(os.Chdir(folder))
 	readOut, readErr := redirected(&os.Stdout), redirected(&os.Stderr)
 	c := command()
-	c.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	c.SetArgs(append([]string{}, args...)) // nil would use those of the process
 	code = cli.Run(c)
 	stdout, stderr = readOut(), readErr()
 	must(os.Chdir(here))
 	return code, stdout, stderr
 }
 
-// redirected puts a file in the place of an output until read is called, which returns what was written to it.
+// redirected replaces an output with a file until read is called, which returns what was written to it.
 func redirected(output **os.File) (read func() string) {
 	before, file := *output, testkit.Value(os.CreateTemp("", "called"))
 	must(os.Remove(file.Name()))

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// etcd runs one until the script ends: etcd NAME [DATASET]. Its URL is in the environment under the name, and it
-// holds the dataset.
+// etcd runs an etcd until the script ends: etcd NAME [DATASET]. It puts its URL in the environment variable NAME, and
+// opens the dataset.
 func etcd(ts *testscript.TestScript, _ bool, args []string) {
 	e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: ts.MkAbs(args[0])})
 	ts.Check(err)

@@ -1,5 +1,5 @@
-// Command conclave is the operator's and the newcomer's command: local runs,
-// the demo, sampling, ledgers and certificates.
+// Command conclave is for operators, students and first steps: local runs, the demo, sampling, ledgers and
+// certificates.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func main() { cli.Main(command()) }
 
-// command holds the commands, in the order in which people meet them.
+// command has the commands in the order in which people need them.
 func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conclave COMMAND [flags]",

@@ -82,7 +82,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// interruptedReport wants a report whose context has ended to say that it was interrupted.
+// interruptedReport checks that a report whose context has ended says that it was interrupted.
 func interruptedReport(t *testing.T, finished, example string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -95,8 +95,7 @@ func interruptedReport(t *testing.T, finished, example string) {
 	}
 }
 
-// smallRun is a run that takes a second. The quality of what it makes does not
-// matter here.
+// smallRun is a run that takes a second. The quality of its rows does not matter here.
 const smallRun = `name: small
 schema: schema.yaml
 data:
@@ -111,8 +110,7 @@ evaluate: {test: test.csv.gz}
 pategan: {labels: 64, queries: 16, student: {generator_steps: 5, step: 0.01}}
 `
 
-// finishedRun makes a small run the first time it is asked for and returns its
-// folder, which scripts copy.
+// finishedRun makes a small run on the first call and returns its folder, which scripts copy.
 func finishedRun(t *testing.T) func() string {
 	dir, err := os.MkdirTemp("", "cmd")
 	testkit.Must(t, err)
@@ -128,7 +126,7 @@ func finishedRun(t *testing.T) func() string {
 		if _, err := local.Run(t.Context(), spec, local.Options{Out: out}); err != nil {
 			t.Fatal(err)
 		}
-		// The cluster's state is not part of what a script looks at, but for the authority.
+		// Scripts do not use the cluster's state, except the authority.
 		ca, _ := certs.AuthorityFiles(filepath.Join(out, "state", "certs"))
 		testkit.Must(t, os.Rename(ca, filepath.Join(out, "ca.crt")))
 		testkit.Must(t, os.RemoveAll(filepath.Join(out, "state")))
@@ -193,8 +191,7 @@ func edit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(path, raw, 0o644))
 }
 
-// rechain gives the entries of an edited ledger new hashes, as somebody would who
-// rewrites it.
+// rechain recomputes the hashes of an edited ledger, like somebody who rewrites it.
 func rechain(ts *testscript.TestScript, _ bool, args []string) {
 	var out bytes.Buffer
 	var previous *ledger.Entry
@@ -210,8 +207,8 @@ func rechain(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
 }
 
-// relist makes the list of files of a run's folder fit files that were altered, and certificate and ledger name that
-// list, as somebody would who hopes that nobody asks who signed.
+// relist updates the list of files in a run's folder for altered files, and the certificate and ledger for that list,
+// like a forger who hopes that nobody checks the signatures.
 func relist(ts *testscript.TestScript, _ bool, args []string) {
 	sum := func(text string) string { return proof.FileOf("", []byte(text)).SHA256 }
 	list := args[0] + "/" + proof.ManifestFile
@@ -242,8 +239,8 @@ func relist(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// fields fails unless the last line of a file is a JSON object with exactly the
-// fields named. A dotted prefix goes into an object: fields FILE runs.small a b.
+// fields fails unless the last line of a file is a JSON object with exactly the named fields. A dotted prefix selects
+// a nested object: fields FILE runs.small a b.
 func fields(ts *testscript.TestScript, _ bool, args []string) {
 	text := strings.TrimSpace(ts.ReadFile(args[0]))
 	var object map[string]json.RawMessage
@@ -267,7 +264,7 @@ func fields(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// lines fails unless a file has so many lines.
+// lines fails unless a file has this many lines.
 func lines(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)

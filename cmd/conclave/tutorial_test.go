@@ -19,8 +19,8 @@ var (
 	column = regexp.MustCompile(`\{name: [^,]+,`)
 )
 
-// The tutorial for data scientists is done as it stands: commands are run, the edit is made, and what it says that
-// they print is printed.
+// The test follows the tutorial for data scientists: it runs the commands, makes the edit, and compares the output
+// with the text.
 func TestTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a whole run, slow with a race detector, and nothing concurrent in it")

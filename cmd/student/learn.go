@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/worker"
 )
 
-// command executes one run, or those of the queue until a signal.
+// command executes one run, or queued runs until a signal.
 func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "student --config FILE",

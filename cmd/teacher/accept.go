@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// acceptCommand takes a dataset's ledger that was restored from an older one.
+// acceptCommand accepts a dataset's ledger that was restored from an older one.
 func acceptCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accept-ledger --config FILE --seq N --hash HASH [--as CERT --key KEY]",

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// signer is how somebody signs, by the flags of a command.
+// signer has the flags for a signature.
 type signer struct{ as, key *string }
 
 func newSigner(c *cobra.Command) signer {
@@ -23,7 +23,7 @@ func newSigner(c *cobra.Command) signer {
 	}
 }
 
-// decider is how somebody decides, by the flags of both commands.
+// decider has the flags of a decision, shared by both commands.
 type decider struct {
 	signer
 	spec, format *string
@@ -38,7 +38,7 @@ func newDecider(c *cobra.Command) decider {
 	}
 }
 
-// signs checks the flags, and returns how the decision is signed; nil where it is not.
+// signs checks the flags, and returns a function that signs the decision; nil without a signature.
 func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error) {
 	sign, err := review.Signer(*f.as, *f.key)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f signer) signs() (func(attest.Statement) (attest.Signature, error), error
 	return sign, nil
 }
 
-// decide writes a decision down, and shows what was decided about.
+// decide records a decision, and shows the run or approval.
 func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 	decided, err := review.Decide(config, run, *f.spec, by)
 	switch {

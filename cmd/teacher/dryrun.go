@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
-// dryRunFlags are a run that nobody has asked for yet.
+// dryRunFlags describe a run that nobody has asked for yet.
 type dryRunFlags struct {
 	run, pipeline  string
 	epsilon, delta float64
@@ -25,7 +25,7 @@ type dryRunFlags struct {
 	format         *string
 }
 
-// dryRunCommand shows what a run would make leave the site.
+// dryRunCommand shows what would leave the site in a run.
 func dryRunCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "dry-run --config FILE (--run run.yaml | --pipeline NAME [--epsilon E] [--delta D]) [--structure | " +

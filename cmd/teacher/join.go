@@ -21,7 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/roster"
 )
 
-// joinCommand leads a site from its start kit to a node that can start.
+// joinCommand takes a site from its start kit to a node that can start.
 func joinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
@@ -50,7 +50,7 @@ Stopped in between, the same command goes on.`,
 	return c
 }
 
-// joining is how a site joins.
+// joining is the state of a site's join.
 type joining struct {
 	data, dir, told string
 }
@@ -98,8 +98,8 @@ func (j *joining) run(ctx context.Context, path string) error {
 	return finish(ctx, s, r, before)
 }
 
-// foundData is the path of data, made absolute, for a node that is started elsewhere. What a pattern or a sheet names
-// the check of the node finds.
+// foundData is the absolute path of data, because the node may start elsewhere. The node's check finds what a pattern
+// or a sheet names.
 func foundData(data string) (string, error) {
 	file, _, _ := strings.Cut(data, "#")
 	if found, err := filepath.Glob(file); err != nil || len(found) == 0 {
@@ -108,7 +108,7 @@ func foundData(data string) (string, error) {
 	return filepath.Abs(data)
 }
 
-// checkRows refuses records that the node could not start with, before anybody is asked to compare fingerprints. It
+// checkRows refuses records with which the node could not start, before anybody is asked to compare fingerprints. It
 // writes nothing.
 func checkRows(s *enroll.Site, data string) error {
 	if s.Joined() {
@@ -144,7 +144,7 @@ func (j *joining) ask(ctx context.Context, s *enroll.Site) error {
 	return nil
 }
 
-// confirm has a person, or the flag, say that all see the same roster.
+// confirm requires a person, or the flag, to confirm that all see the same roster.
 func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standing) error {
 	if s.Confirmed(r) {
 		return nil

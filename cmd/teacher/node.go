@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 )
 
-// work is the node, until a signal.
+// work runs the node until a signal.
 func work(ctx context.Context, path string) error {
 	config, err := node.LoadConfig(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func work(ctx context.Context, path string) error {
 	return n.Run(ctx)
 }
 
-// newNode reads the site's records, which may take minutes of a database; a signal
-// ends that at once. Then there is neither a node nor an error.
+// newNode reads the site's records, which may take minutes from a database. A signal ends that at once, with neither
+// a node nor an error.
 func newNode(ctx context.Context, config node.Config, log *zap.Logger) (*node.Node, error) {
 	type made struct {
 		node *node.Node

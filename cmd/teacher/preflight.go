@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node/preflight"
 )
 
-// preflightCommand names what to fix before a node is started, with exit code 1
-// where there is something.
+// preflightCommand reports what to fix before a node is started, with exit code 1 if there is anything.
 func preflightCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight --config FILE [--offline] [--structure] [--format json]",

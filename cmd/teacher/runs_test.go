@@ -73,7 +73,7 @@ func asks(t *testing.T, c node.Config, masked *masking.Group) sitepolicy.Request
 	}
 }
 
-// Two persons with keys of their own let a run begin, which each of them reads about first; the audit log names them.
+// Two persons with their own keys approve a run, and each reads about it first; the audit log names them.
 func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	dir := certstest.New(t)
 	var approvers []string
@@ -155,7 +155,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	}
 }
 
-// People who approve a masked run see its members, with their keys as they are read out, and the worst case.
+// People who approve a masked run see its members, with their keys for reading aloud, and the worst case.
 func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	file, enforcer, config := atSite(t, teacherYAML,
 		"datasets:\n  - {name: d, epsilon: 3, delta: 1e-5, pipelines: [embed]}\n")
@@ -190,7 +190,7 @@ func schemaHash(t *testing.T, path string) string {
 	return masking.Fingerprint(sha256.Sum256(testkit.Read(t, path))).Hex()
 }
 
-// output is what the program says.
+// output is the output of the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stdout")

@@ -37,7 +37,7 @@ func open(t testing.TB, c coordinator.Config) *coordinator.Store {
 	return s
 }
 
-// embedded is a store on an etcd of its own.
+// embedded is a store on its own etcd.
 func embedded(t testing.TB) *coordinator.Store {
 	t.Helper()
 	e, err := etcdserver.Start(context.Background(), etcdserver.Config{Dir: t.TempDir()})
@@ -53,7 +53,7 @@ func lead(t testing.TB, s *coordinator.Store) *coordinator.Leadership {
 	return l
 }
 
-// fill spends something, and submits runs whose names are not in the order of their submission.
+// fill spends something, and submits runs whose names are not in order of submission.
 func fill(t testing.TB, s *coordinator.Store) {
 	t.Helper()
 	ctx, l := testkit.Within(t), lead(t, s)
@@ -86,7 +86,7 @@ func charge(t testing.TB, s *coordinator.Store, l *coordinator.Leadership, round
 	return entry
 }
 
-// contents are all keys but who leads and the base of fences.
+// contents returns all keys except the leader's and the fence base.
 func contents(t testing.TB, s *coordinator.Store) map[string]string {
 	t.Helper()
 	kv, prefix := s.Keys()
@@ -142,8 +142,8 @@ func restored(t testing.TB, s *coordinator.Store, file []byte) error {
 	return err
 }
 
-// Who may only read makes the backup, who may read and write the prefix restores it, and what is there then is what
-// was there: the ledger goes on, with fences that never fall, twice over.
+// A user with read access to the prefix makes the backup, and one with write access restores it. The content is then
+// the same and the ledger continues with fences that never fall, also a second time.
 func TestBackupAndRestoreByUsers(t *testing.T) {
 	t.Parallel()
 	users := etcdtest.WithUsers(t, "/conclave/")
@@ -194,7 +194,7 @@ func TestBackupAndRestoreByUsers(t *testing.T) {
 	}
 }
 
-// full takes some bytes and no more.
+// full accepts a number of bytes and no more.
 type full int
 
 func (f *full) Write(p []byte) (int, error) {
@@ -220,7 +220,7 @@ func TestBackupsThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// interrupted ends at a transaction.
+// interrupted fails at a certain transaction.
 type interrupted struct {
 	clientv3.KV
 	left int
@@ -235,7 +235,7 @@ func (i *interrupted) Txn(ctx context.Context) clientv3.Txn {
 	return i.KV.Txn(ctx)
 }
 
-// Wherever a restore ends, no aggregator leads on a part of the ledger; the same file completes it, and no other does.
+// Wherever a restore stops, no aggregator leads on a partial ledger. Only the same file completes it.
 func TestARestoreThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	source := embedded(t)
@@ -271,7 +271,7 @@ func TestARestoreThatWasInterrupted(t *testing.T) {
 	verified(t, target)
 }
 
-// A file that is not whole changes nothing in etcd.
+// An incomplete file changes nothing in etcd.
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
 	source, target := embedded(t), embedded(t)

@@ -16,21 +16,21 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 )
 
-// ErrDamaged matches what is wrong with a file.
+// ErrDamaged matches the errors of a damaged file.
 var ErrDamaged = errors.New("the backup is damaged or cut off; take another one")
 
-// longest is more than the line of the largest value that etcd takes, in base64.
+// longest exceeds the line of the largest etcd value in base64.
 const longest = 4 << 20
 
-// place is where a record lies in a file.
+// place is the position of a record in a file.
 type place struct {
 	created, offset int64
 	length          int
 	queued          bool
 }
 
-// index reads a whole file, compares its digest, and returns where its records are, in the order in which their
-// keys were made.
+// index reads a whole file, checks its digest, and returns its records' positions in the order in which their keys
+// were created.
 func index(r io.Reader) ([]place, Summary, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, longest)

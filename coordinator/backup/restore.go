@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// What one transaction holds at most: etcd takes 128 operations and 1.5 MiB. A line is longer than its value.
+	// Limits of one transaction: etcd takes 128 operations and 1.5 MiB. A line is longer than its value.
 	mostKeys  = 100
 	mostBytes = 1 << 20
 )
 
-// ErrNotEmpty: an etcd that has keys keeps them.
+// ErrNotEmpty says that etcd has keys, which are kept.
 var ErrNotEmpty = errors.New("etcd already holds keys there, and a ledger is never replaced; " +
 	"move its data away and begin with an empty etcd")
 
-// Restore puts a file of size bytes into an etcd that has nothing under the store's prefix. The file is read and
-// compared with its digest first. Until all of it is there no aggregator leads; a restore that was interrupted goes on
-// with the same file. The error matches [ErrNotEmpty] or [ErrDamaged].
+// Restore loads a file of size bytes into an etcd that has nothing under the store's prefix. It first reads the file
+// and checks its digest. No aggregator leads until the restore is complete; an interrupted restore continues with the
+// same file. The error matches [ErrNotEmpty] or [ErrDamaged].
 func Restore(ctx context.Context, store *coordinator.Store, file io.ReaderAt, size int64) (Summary, error) {
 	places, sum, err := index(io.NewSectionReader(file, 0, size))
 	if err != nil {
@@ -48,8 +48,8 @@ func Restore(ctx context.Context, store *coordinator.Store, file io.ReaderAt, si
 		clientv3.OpDelete(prefix+coordinator.LeaderKey))
 }
 
-// batch is where the records end that are written with those from a place on. Two runs of the queue are never
-// written together: the order in which their keys are made is their order in the queue.
+// batch returns the end of the records to write together, starting at from. Two queued runs are never written
+// together, because the creation order of their keys is their order in the queue.
 func batch(places []place, from int) (to int) {
 	bytes, queued := 0, false
 	for to = from; to < len(places) && to < from+mostKeys; to++ {
@@ -65,10 +65,10 @@ func batch(places []place, from int) (to int) {
 type restore struct {
 	kv     clientv3.KV
 	prefix string
-	name   string // value of the leader's key meanwhile
+	name   string // value of the leader's key during the restore
 }
 
-// begin keeps aggregators from leading, where nothing is there or this file was begun with before.
+// begin keeps aggregators from leading, if etcd is empty or this file's restore was begun before.
 func (r restore) begin(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

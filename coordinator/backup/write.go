@@ -21,13 +21,13 @@ import (
 
 const (
 	format = "conclave-backup/1"
-	// patience bounds each request to etcd but the stream of all keys.
+	// patience bounds each request to etcd except the stream of all keys.
 	patience = 30 * time.Second
 )
 
 type header struct {
 	Format string `json:"format"`
-	// Fence is at least that of every leader so far.
+	// Fence is at least the fence of every leader so far.
 	Fence int64 `json:"fence"`
 }
 
@@ -42,16 +42,16 @@ type end struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Summary is what a file has.
+// Summary describes a file.
 type Summary struct {
-	// Keys is how many, and Fence the highest fence that an entry of the ledger can have.
+	// Keys is the number of keys, and Fence the highest fence that a ledger entry can have.
 	Keys  int
 	Fence int64
-	// SHA256 is of all lines but the last one, in hex.
+	// SHA256 is the hash of all lines except the last, in hex.
 	SHA256 string
 }
 
-// Write copies all keys of a store, as they stand at one revision, but for who leads.
+// Write copies all keys of a store at one revision, except the leader's.
 func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary, error) {
 	kv, prefix := store.Keys()
 	base, revision, err := begin(ctx, kv, prefix)
@@ -101,7 +101,7 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 	return sum, errors.Join(lines.add(end{sum.Keys, sum.SHA256}), lines.out.Flush())
 }
 
-// begin returns the revision that is copied, and what an etcd that was restored before adds to it.
+// begin returns the revision to copy, and the fence base of an etcd that was restored before.
 func begin(ctx context.Context, kv clientv3.KV, prefix string) (base, revision int64, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -117,7 +117,7 @@ func begin(ctx context.Context, kv clientv3.KV, prefix string) (base, revision i
 	return base, r.Header.GetRevision(), nil
 }
 
-// lineWriter writes lines and takes their digest.
+// lineWriter writes lines and hashes them.
 type lineWriter struct {
 	out    *bufio.Writer
 	digest hash.Hash

@@ -1,5 +1,5 @@
 // Package etcdtest runs an etcd as an operator would: on a port, with certificates on both sides, and with users
-// whose names are those of the certificates.
+// named like their certificates.
 package etcdtest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Run runs an etcd with one member until the test ends, and returns its URL. It asks for certificates of the
+// Run runs an etcd with one member until the test ends, and returns its URL. It requires certificates of the
 // authority in files.
 func Run(t testing.TB, files certs.Files) (endpoint string) {
 	t.Helper()
@@ -28,7 +28,7 @@ func Run(t testing.TB, files certs.Files) (endpoint string) {
 	return "https://" + e.Clients[0].Addr().String()
 }
 
-// Start is Run on a folder and an address of the caller's, which closes it.
+// Start is Run with the caller's folder and address. The caller closes it.
 func Start(t testing.TB, dir string, address url.URL, files certs.Files) *embed.Etcd {
 	t.Helper()
 	c := embed.NewConfig()
@@ -50,7 +50,7 @@ func Start(t testing.TB, dir string, address url.URL, files certs.Files) *embed.
 	return e
 }
 
-// Users are an etcd's users by the common names of their certificates, as docs/kubernetes-install.md makes them.
+// Users are an etcd's users, named after the common names of their certificates, as in docs/kubernetes-install.md.
 type Users struct {
 	Endpoint string
 	dir      string
@@ -60,11 +60,11 @@ type Users struct {
 const (
 	Ledger   = "ledger"   // reads and writes the prefix
 	Backup   = "backup"   // reads it
-	Stranger = "stranger" // a certificate of the authority that is no user
+	Stranger = "stranger" // a certificate of the authority without a user
 	admin    = "root"
 )
 
-// WithUsers runs an etcd that knows who may do what under a prefix.
+// WithUsers runs an etcd with users that have permissions on a prefix.
 func WithUsers(t testing.TB, prefix string) Users {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,12 +78,12 @@ func WithUsers(t testing.TB, prefix string) Users {
 	return u
 }
 
-// Files are the certificate of a name, its key and the authority.
+// Files are a user's certificate, its key and the authority.
 func (u Users) Files(name string) certs.Files {
 	return certs.IssuedFiles(u.dir, certs.RoleStudent, name)
 }
 
-// TLS is what a client with the certificate of a name takes.
+// TLS is the client configuration with a user's certificate.
 func (u Users) TLS(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	config, err := tlsconfig.Client(u.Files(name), "127.0.0.1")
@@ -91,7 +91,7 @@ func (u Users) TLS(t testing.TB, name string) *tls.Config {
 	return config
 }
 
-// Client is a client with the certificate of a name, until the test ends.
+// Client is a client with a user's certificate; it closes when the test ends.
 func (u Users) Client(t testing.TB, name string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{

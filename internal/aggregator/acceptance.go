@@ -27,18 +27,18 @@ const certificateGrace = 10 * time.Second
 var (
 	// errGivenAway ends calls in progress. Serve adds the reason, which names files and is for the operator.
 	errGivenAway = fmt.Errorf("%w: the aggregator resigned, because it can accept no peer", ErrLeadershipLost)
-	// errWithdrawn ends an attempt to lead of a server that may not.
+	// errWithdrawn ends an attempt to lead when the server must not lead.
 	errWithdrawn = errors.New("the certificate files are no longer in order")
 )
 
-// acceptance is whether the server can let anybody in, as one goroutine has seen it.
+// acceptance records whether the server can accept peers. Only one goroutine uses it.
 type acceptance struct {
-	reason error     // why not, nil where it can
-	since  time.Time // of the first of all reasons without a pause
+	reason error     // why it cannot, or nil
+	since  time.Time // when it last stopped accepting peers
 }
 
-// watchCertificates checks the files once a second until the server is closed. It logs when no new peer can be accepted
-// and when that is over, and resigns if it lasts.
+// watchCertificates checks the files once a second until the server is closed. It logs when the server stops or
+// resumes accepting new peers, and resigns leadership if this lasts.
 func (s *Server) watchCertificates() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -60,7 +60,7 @@ func (s *Server) watchCertificates() {
 	}
 }
 
-// lookAtFiles brings a up to date, and writes down what changed.
+// lookAtFiles updates a and logs what changed.
 func (s *Server) lookAtFiles(a *acceptance) {
 	reason := s.credentials.Reload()
 	before := a.reason
@@ -69,7 +69,7 @@ func (s *Server) lookAtFiles(a *acceptance) {
 	case reason == nil && before == nil:
 	case reason == nil:
 		s.log.Info("certificate files are in order again")
-		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are in the log
+		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are logged
 	case before == nil || before.Error() != reason.Error():
 		if before == nil {
 			a.since = time.Now()
@@ -91,10 +91,10 @@ func (s *Server) grace() time.Duration {
 	return certificateGrace
 }
 
-// giveAway ends the leadership of a server that can accept no peer, so that a standby takes over. An embedded etcd has
-// no standby, so the server continues to serve connected peers.
+// giveAway gives up the leadership of a server that can accept no peer, so that a standby takes over. With an
+// embedded etcd there is no standby, so the server continues to serve connected peers.
 func (s *Server) giveAway(reason error) {
-	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // embedded is set before it leads
+	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // set before the server leads
 		return
 	}
 	s.log.Error("leadership is given up, because no peer can be accepted", zap.Duration("for", s.grace()),
@@ -104,7 +104,7 @@ func (s *Server) giveAway(reason error) {
 	s.life.EndLeading(errGivenAway)
 }
 
-// lost is the error of Serve for why leadership ended.
+// lost is the error that Serve returns when leadership has ended.
 func (s *Server) lost() error {
 	cause := context.Cause(s.life.Leading())
 	switch {
@@ -116,8 +116,8 @@ func (s *Server) lost() error {
 	return cause
 }
 
-// campaign waits until the server leads. It stands for the lead only while it could let
-// somebody in: one that could not would keep a standby from serving.
+// campaign waits until the server leads. A server campaigns only while it can accept peers; otherwise it would keep a
+// working standby from serving.
 func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) {
 	for {
 		if err := s.awaitOrder(ctx); err != nil {
@@ -145,7 +145,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 	}
 }
 
-// awaitOrder returns when somebody could be let in; what keeps it the watch says.
+// awaitOrder waits until the server can accept peers. The watch logs why it cannot.
 func (s *Server) awaitOrder(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -162,7 +162,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 	}
 }
 
-// awaitDisorder withdraws once no peer can be accepted, unless ctx ends before.
+// awaitDisorder calls withdraw once no peer can be accepted, unless ctx ends first.
 func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCauseFunc) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -179,7 +179,7 @@ func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCause
 	}
 }
 
-// resign gives leadership back at once; its lease ends it anyway.
+// resign gives up leadership at once instead of waiting for the lease to expire.
 func (s *Server) resign(lead *coordinator.Leadership) {
 	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
 	defer cancel()

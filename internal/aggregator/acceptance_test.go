@@ -22,11 +22,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// pair is a leader and a standby on one etcd, with certificates and lists of their own.
+// pair is a leader and a standby on one etcd. Each has its own certificates and revocation list.
 type pair struct {
 	*cluster
 	auditLog string // the leader's audit log
-	list     string // the leader's list
+	list     string // the leader's revocation list
 	second   Config
 	led      chan *Server // the standby, once it leads
 
@@ -65,7 +65,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// replace puts a copy of a file into another's place at once.
+// replace atomically overwrites a file with a copy of another.
 func replace(t *testing.T, path, from string) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
@@ -83,7 +83,7 @@ func (p *pair) reissue(t *testing.T, name string, validity time.Duration) {
 	testkit.Must(t, authority.Issue(p.certs, certs.RoleAggregator, name, []string{"127.0.0.1"}, validity))
 }
 
-// standBy starts the second aggregator and waits until it stands by.
+// standBy starts the second aggregator and waits until it is a standby.
 func (p *pair) standBy(t *testing.T) {
 	t.Helper()
 	core, log := observer.New(zap.WarnLevel)
@@ -103,7 +103,7 @@ func (p *pair) standBy(t *testing.T) {
 	p.says(t, http.StatusOK, "standby of agg")
 }
 
-// says waits for what the second aggregator's probe says.
+// says waits until the second aggregator's probe answers with a status and words.
 func (p *pair) says(t *testing.T, status int, words ...string) {
 	t.Helper()
 	awaitReady(t, p.second.HTTP.Listen, status, words...)
@@ -127,7 +127,7 @@ func awaitReady(t *testing.T, address string, status int, words ...string) {
 	})
 }
 
-// serves takes the lead of the second aggregator and asks it a round.
+// serves waits until the second aggregator leads, and asks it a round.
 func (p *pair) serves(t *testing.T) {
 	t.Helper()
 	var second *Server
@@ -205,8 +205,8 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 	}
 }
 
-// A standby can be watched, and leads as soon as the leader has stopped: long before its lease
-// would end.
+// A standby is ready for probes, and leads as soon as the leader has stopped, long before the leader's lease would
+// expire.
 func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 0)
@@ -226,7 +226,7 @@ func TestAStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	}
 }
 
-// Files that are away for less than the grace move no lead, however often.
+// Replacing files within the grace period does not move leadership, however often it happens.
 func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	t.Parallel()
 	const grace = 4 * time.Second
@@ -247,7 +247,7 @@ func TestAFileThatIsReplacedMovesNoLead(t *testing.T) {
 	}
 }
 
-// An aggregator that can accept no peer does not lead, even if no other does. It leads on its own once it can.
+// An aggregator that can accept no peer does not lead, even if no other does. It leads once it can accept peers.
 func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 0)
@@ -257,7 +257,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	time.Sleep(2 * lookEvery) // it withdraws
 	testkit.Must(t, p.stop())
 
-	// Another one starts with such a certificate.
+	// A third aggregator starts with such a certificate.
 	third := p.second
 	third.Name, third.HTTP.Listen = "third", ""
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -282,7 +282,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p.says(t, http.StatusOK, "leader")
 }
 
-// With an embedded etcd there is no standby: connected peers are served on.
+// With an embedded etcd there is no standby, so the aggregator continues to serve connected peers.
 func TestAnAggregatorWithoutStandbyKeepsTheLead(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)

@@ -73,7 +73,7 @@ func TestARunIsWhoseItIs(t *testing.T) {
 	}
 }
 
-// An operator lists, watches, cancels and removes the runs of all, and opens, asks and takes none.
+// An operator can list, watch, cancel and remove all runs, but cannot open one, ask in one or take one.
 func TestOperators(t *testing.T) {
 	c := newCluster(t, Options{})
 	d := c.dataset()
@@ -109,7 +109,7 @@ func TestOperators(t *testing.T) {
 	if names, _ := desk.list(t, d); len(names) != 0 {
 		t.Errorf("after it was removed the list has %v", names)
 	}
-	// The answers are gone, the ledger is complete, and the name stays reserved.
+	// The releases are gone, the ledger is complete, and the name stays reserved.
 	_, err = lab.ask(ctx, roundtest.VoteRound(spec.Name, 0, 4), nil)
 	roundtest.WantStatus(t, err, codes.NotFound, "removed")
 	_, err = lab.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
@@ -151,7 +151,7 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	}
 	hired := c.studentAs(t, "hired")
 	run := c.queue(t, "hired").worker(t, me).claimed()
-	// With a claim of nothing a worker opens no run of its own.
+	// Without a claim, a worker cannot open a run of its own.
 	other := &conclavev1.OpenRunRequest{Spec: roundtest.Submission("small", "own").Spec}
 	_, err = hired.OpenRun(holding(t, run), other)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "not in the queue")
@@ -159,7 +159,7 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// Who may work on a dataset that lists its students and no workers: these, and no other.
+// Without a list of workers, the listed students may take runs, and nobody else.
 func TestStudentsAreTheWorkersWhereNoneAreListed(t *testing.T) {
 	c := newCluster(t, Options{}, func(config *Config) {
 		small(config)
@@ -174,7 +174,7 @@ func TestStudentsAreTheWorkersWhereNoneAreListed(t *testing.T) {
 	}
 }
 
-// A student that gives its rounds a deadline of milliseconds would learn which nodes are quick.
+// A student that sets deadlines of milliseconds would learn which nodes are fast.
 func TestDeadlinesHaveALeast(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.LeastDeadline = time.Second })
@@ -198,9 +198,9 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 		testkit.Must(t, open(lab, i))
 	}
 	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
-	testkit.Must(t, open(lab, 0)) // once more
+	testkit.Must(t, open(lab, 0)) // one too many
 	testkit.Must(t, open(c.studentAs(t, "eve"), 4))
-	testkit.Must(t, c.stop()) // what is open is known to the next leader too
+	testkit.Must(t, c.stop()) // the next leader knows what is open, too
 	c.start(Options{})
 	lab = c.student(t)
 	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
@@ -228,16 +228,16 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
 	testkit.Must(t, err)
 	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs", "operator raises max_runs")
-	testkit.Must(t, c.stop()) // they are known to the next leader too
+	testkit.Must(t, c.stop()) // the next leader knows them, too
 	c.start(Options{})
 	lab = c.student(t)
 	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs")
-	testkit.Must(t, open(lab, "r3")) // once more
+	testkit.Must(t, open(lab, "r3")) // one too many
 	testkit.Must(t, open(c.studentAs(t, "eve"), "r4"))
 }
 
-// Each entry of a plan may be one more mechanism in a dataset's spending, which is one value. So a student has a limit
-// on a dataset, over the runs that it opened and, here, submitted.
+// Each plan entry can add a mechanism to a dataset's spending, which is one value in etcd. So the entries of all runs
+// that a student opens or submits on a dataset are limited.
 func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxPlanEntries = 5 })
 	open := func(student *testStudent, dataset, name string) error {
@@ -252,14 +252,14 @@ func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
 	testkit.Must(t, err)
 	roundtest.WantStatus(t, open(lab, "small", "r2"), codes.ResourceExhausted, full, "raise max_plan_entries")
-	testkit.Must(t, c.stop()) // they are known to the next leader too
+	testkit.Must(t, c.stop()) // the next leader knows them, too
 	c.start(Options{})
 	lab = c.student(t)
 	roundtest.WantStatus(t, open(lab, "small", "r2"), codes.ResourceExhausted, full)
-	testkit.Must(t, open(lab, "small", "r1")) // once more
+	testkit.Must(t, open(lab, "small", "r1")) // one too many
 	testkit.Must(t, open(lab, c.dataset(), "r2"))
 
-	// Waiting runs count once, for the student that submitted them, also after a worker opens one.
+	// A queued run counts once, for the student that submitted it, also after a worker opens it.
 	eve, hired := c.queue(t, "eve"), c.queue(t, "hired")
 	eve.cheap(t, "a")
 	eve.cheap(t, "b")
@@ -291,7 +291,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	first, _ := lab.open(t, d, named("first"))
 	second, _ := lab.open(t, d, named("second"))
 	node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
-	// Questions that are left, each in the place of the one before, which is charged then.
+	// Abandoned questions: each replaces the one before, which is then charged.
 	for i := range 3 {
 		for asked := false; !asked; {
 			ctx, leave := context.WithCancel(testkit.Within(t))
@@ -305,7 +305,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 				asked = true
 				leave()
 				testkit.Receive(t, left)
-			case err := <-left: // the one before is still waited for
+			case err := <-left: // the previous question still waits
 				if status.Code(err) != codes.FailedPrecondition {
 					t.Fatal(err)
 				}
@@ -325,12 +325,12 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	if released > 4 {
 		t.Errorf("refused after %d releases", released)
 	}
-	testkit.Must(t, c.stop()) // they are known to the next leader too
+	testkit.Must(t, c.stop()) // the next leader knows them, too
 	c.start(Options{})
 	lab = c.student(t)
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	lab.refused(t, roundtest.VoteRound(first.Name, 1, 5), codes.ResourceExhausted, "questions charged")
-	lab.mustAsk(t, roundtest.VoteRound(second.Name, 0, 5)) // what was released is told again
+	lab.mustAsk(t, roundtest.VoteRound(second.Name, 0, 5)) // a stored release is returned again
 	eve := c.studentAs(t, "eve")
 	third, _ := eve.open(t, d, named("third"))
 	eve.mustAsk(t, roundtest.VoteRound(third.Name, 0, 5))
@@ -352,7 +352,7 @@ func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
 	_, err := c.studentAs(t, "hired").OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: spec})
 	testkit.Must(t, err)
 	testkit.Must(t, hired.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
-	_, err = hired.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"}) // it only held the run
+	_, err = hired.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"}) // it only took the run
 	roundtest.WantStatus(t, err, codes.PermissionDenied, "submitted it")
 	_, err = desk.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "a"})
 	testkit.Must(t, err)
@@ -364,7 +364,7 @@ func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
 	c.start(Options{})
 	lab, hired, desk = c.queue(t, "lab"), c.queue(t, "hired"), c.operator(t)
 	roundtest.WantStatus(t, submit(lab, "c"), codes.ResourceExhausted, "2 runs", "raise max_runs")
-	// One that was not opened leaves nothing when it is removed; others have their own number.
+	// Removing an unopened run frees its place. Each student has its own limit.
 	_, err = desk.RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "b"})
 	testkit.Must(t, err)
 	testkit.Must(t, submit(lab, "c"))

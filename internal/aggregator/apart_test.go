@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// cheap queues a run of which many fit the dataset "small".
+// cheap queues a run so small that many fit the dataset "small".
 func (q testQueue) cheap(t *testing.T, name string) {
 	t.Helper()
 	s := roundtest.Submission("small", name)
@@ -49,7 +49,7 @@ func (p process) next(t *testing.T) string {
 	return testkit.Receive(t, p.claimed).GetName()
 }
 
-// kill ends the process while it holds runs.
+// kill ends the process while it has these runs.
 func (p process) kill(t *testing.T, q testQueue, runs ...string) {
 	t.Helper()
 	for _, w := range p.workers {
@@ -60,7 +60,8 @@ func (p process) kill(t *testing.T, q testQueue, runs ...string) {
 	}
 }
 
-// A run that ends its worker's process takes others along once. From then on each has a process to itself.
+// A run that kills its worker's process takes other runs down once. From then on each of them has a process to
+// itself.
 func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
@@ -93,7 +94,7 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	if record, err := c.server.store.Submission(testkit.Within(t), "innocent"); err != nil || record.Losses != 1 {
 		t.Errorf("the other one is %+v, %v", record, err)
 	}
-	// A question that was lost once is alone, and delays no other process.
+	// A run that was lost once runs alone, and delays no other process.
 	lab.cheap(t, "new")
 	v := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v.1", Process: "v"})
 	if got := v.claimed().GetName(); got != "new" {
@@ -101,8 +102,8 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	}
 }
 
-// A process that lost runs may never come back, and others may never be without a run. One of them takes
-// nothing more until it has the runs that were lost, and the rest go on with what came later.
+// A process that lost runs may never return, and others may always be busy. So one of them takes nothing new until it
+// has the lost runs, while the rest continue with newer runs.
 func TestALostRunHasItsTurn(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
@@ -141,7 +142,7 @@ func TestALostRunHasItsTurn(t *testing.T) {
 	take(third, "innocent")
 }
 
-// A run that has a release before it ends its worker does not go on so for ever.
+// A run that gets a release before it kills its worker cannot do so forever.
 func TestARunMayLoseItsWorkersSoOftenInItsLife(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")

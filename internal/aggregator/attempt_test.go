@@ -14,9 +14,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node that answers a question late, after the round was given up and asked
-// again with another question, does not answer that one: its votes are for other
-// records. Laplace noise with lambda 20 changes a count by 3 or more with a chance below 1e-25.
+// A student gives up a round and asks another question in its place. A node's late answer to the first question does
+// not count for the second: its votes are for other records. Laplace noise with lambda 20 changes a count by 3 or
+// more with a chance below 1e-25.
 func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -31,7 +31,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := c.dataset()
 			spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
-				s.Epsilon = 90 // for two questions: the one that is given up is charged too
+				s.Epsilon = 90 // for two questions: the abandoned one is charged, too
 				roundtest.Trains(roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(20), 0)))(s)
 			})
 			node := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
@@ -39,7 +39,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 			second := proto.Clone(first).(*conclavev1.Round)
 			second.Params = []byte("other records")
 
-			// The student asks, and is gone.
+			// The student asks and leaves.
 			asking, cancel := context.WithCancel(testkit.Within(t))
 			gone := make(chan error, 1)
 			go func() {
@@ -54,7 +54,7 @@ func TestLateAnswersDoNotCountForTheNextQuestion(t *testing.T) {
 				return c.server.rounds.Waiting(t.Context(), spec.Name) == 0
 			})
 
-			// It comes back with another question, and the node is behind.
+			// It returns with another question while the node still works on the first.
 			released := releasing(t, student, second)
 			select {
 			case <-node.rounds:

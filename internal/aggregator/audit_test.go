@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// full audits every case with every fault, a thousand runs in each world.
+// full selects every case with every fault, with a thousand runs in each world.
 var full = flag.Bool("audit.full", false, "audit all cases with all faults (about a minute)")
 
 // faulty is a mechanism whose answers do not match its charge.
@@ -28,7 +28,7 @@ func (f faulty) Answer(src *gnmax.Source, counts []int64) (gnmax.Answer, error) 
 	return f(src, counts)
 }
 
-// decide answers from counts as they are.
+// decide answers with the exact counts.
 func decide(counts []int64) (gnmax.Answer, error) {
 	winner := 0
 	for class, c := range counts {
@@ -39,12 +39,12 @@ func decide(counts []int64) (gnmax.Answer, error) {
 	return gnmax.Answer{Answered: true, Winner: winner, Noisy: slices.Clone(counts)}, nil
 }
 
-// withoutNoise is the noise off.
+// withoutNoise adds no noise.
 func withoutNoise(privacy.Event) gnmax.Mechanism {
 	return faulty(func(_ *gnmax.Source, counts []int64) (gnmax.Answer, error) { return decide(counts) })
 }
 
-// lessNoise has a share of the scale that is charged.
+// lessNoise draws noise with only a share of the charged scale.
 func lessNoise(share float64) func(privacy.Event) gnmax.Mechanism {
 	return func(e privacy.Event) gnmax.Mechanism {
 		switch e.Kind {
@@ -73,24 +73,22 @@ func sharedNoise(e privacy.Event) gnmax.Mechanism {
 	})
 }
 
-// nextToFree charges the entry beside that of the question, which costs next to nothing. (No
-// use of an entry at all is refused by the ledger.)
+// nextToFree charges a neighbouring entry, which costs almost nothing. (The ledger refuses a charge without an
+// entry.)
 func nextToFree(u privacy.Use) privacy.Use {
 	u.Planned++
 	return u
 }
 
-// oneCharged pays for the first query of a round alone.
+// oneCharged pays for only the first query of a round.
 func oneCharged(u privacy.Use) privacy.Use {
 	return privacy.Use{Planned: u.Planned, Queries: 1, Answered: 1}
 }
 
-// Each fault is one that a release could have in good faith or bad. The audit
-// has to see it through TLS, tally, charge and ledger. The first three leave no randomness in
-// what the audit looks at, and the runs are as many as it takes to prove more than is claimed.
-// A fault with randomness left is looked for up to five times: of 1,000 simulated audits none
-// overlooked the one of the default run, which 0.7% bounds with a confidence of 99.9%, and
-// five overlook it with a chance below 1e-10.
+// An audit must find each of these faults through TLS, tally, charge and ledger. The first three leave no randomness
+// in what the audit measures, and the audit does enough runs to prove a violation. A fault that leaves randomness is
+// tried up to five times: all of 1,000 simulated audits found the default one, so an audit misses it with a chance
+// below 0.7% (confidence 99.9%), and five audits miss it with a chance below 1e-10.
 func TestAuditFindsFaults(t *testing.T) {
 	t.Parallel()
 	votes := func(replace func(privacy.Event) gnmax.Mechanism) aggregator.Options {
@@ -99,7 +97,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	type test struct {
 		name    string
 		options aggregator.Options
-		cases   []string // the first of them always, the others with -audit.full
+		cases   []string // the first is always audited, the others with -audit.full
 		runs    int
 		epsilon float64
 	}
@@ -136,7 +134,7 @@ func TestAuditFindsFaults(t *testing.T) {
 				if len(results) != len(o.Cases) {
 					t.Fatalf("%d results of %d cases", len(results), len(o.Cases))
 				}
-				o.Cases = nil // those where it was overlooked
+				o.Cases = nil // cases where the fault was missed
 				for _, r := range results {
 					t.Logf("%s: claim %.3f, bound %.3f, %d/%d and %d/%d, %.1f s", r.Case, r.Epsilon,
 						r.LowerBound.Epsilon, r.LowerBound.Seen[0], r.LowerBound.Of[0], r.LowerBound.Seen[1],
@@ -154,8 +152,7 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 }
 
-// Nothing that is shipped sets the fields by which the faults above come in, and they have
-// no name outside the package.
+// No shipped code sets the fields that inject the faults above, and no other package can name them.
 func TestFaultsAreForTestsAlone(t *testing.T) {
 	faults := []string{"faults", "Faults", "Distort", "Undercharge"}
 	fset := token.NewFileSet()
@@ -186,8 +183,8 @@ func TestFaultsAreForTestsAlone(t *testing.T) {
 			return true
 		})
 	}
-	// Each field and its type; handed on by the server; compared and called in a charge. A
-	// literal that sets one would be one more.
+	// The count for each field covers its declaration, where the server passes it on, and where a charge compares and
+	// calls it. A literal that sets the field would add one.
 	want := map[string]int{
 		"server.go faults": 2, "server.go Faults": 2,
 		"round/rounds.go Faults": 3, "round/rounds.go Distort": 1, "round/rounds.go Undercharge": 1,

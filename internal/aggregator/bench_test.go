@@ -7,8 +7,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// BenchmarkRound is a whole round through TLS and etcd: 1,000 teachers on one node, 64 queries. The node answers with
-// prepared votes, so it measures the aggregator and the wire, not the teachers.
+// BenchmarkRound measures a whole round through TLS and etcd: 1,000 teachers on one node, 64 queries. The node
+// answers with prepared votes, so the benchmark covers the aggregator and the wire, but no teachers.
 func BenchmarkRound(b *testing.B) {
 	c := newCluster(b, Options{})
 	student := c.student(b)

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(tests{m})
 }
 
-// tests are the tests of the package; the cluster that they share ends with them.
+// tests wraps the package's tests and closes their shared cluster at the end.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
@@ -54,25 +54,24 @@ func (m tests) Run() int {
 	return code
 }
 
-// cluster is an aggregator on loopback TLS with an embedded etcd, both real,
-// and the certificates of the test's own nodes and students.
+// cluster is an aggregator with real TLS on loopback and a real embedded etcd. It issues the certificates of the
+// test's nodes and students.
 type cluster struct {
 	t      testing.TB
 	config Config
 	certs  string
 	server *Server
 	stop   func() error
-	ended  func() error // waits for a server that ends by itself
+	ended  func() error // waits for a server that ends on its own
 
 	mu                sync.Mutex
 	next, nextPlanned int
-	private           map[string][][]int64 // the sums behind releases, by run
+	private           map[string][][]int64 // exact sums of releases, by run
 }
 
 var sharedCluster *cluster
 
-// shared is one cluster for tests that run one after the other, and need nothing of a server but
-// datasets of their own.
+// shared is one cluster for tests that run one after the other and need only their own datasets.
 func shared(t testing.TB) *cluster {
 	t.Helper()
 	if sharedCluster == nil {
@@ -88,7 +87,7 @@ func newCluster(t testing.TB, options Options, changes ...func(*Config)) *cluste
 	return c
 }
 
-// close ends the server, if it has not ended, and removes its files.
+// close ends the server, if it still runs, and removes its files.
 func (c *cluster) close() (err error) {
 	if c.stop != nil {
 		err = c.stop()
@@ -112,10 +111,10 @@ func openCluster(t testing.TB, options Options, changes ...func(*Config)) *clust
 	c.config.Name = "agg"
 	c.config.Listen = "127.0.0.1:0"
 	c.config.TLS = certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")
-	c.config.Drain, c.config.LeastDeadline = 0, 0 // tests of them set them
+	c.config.Drain, c.config.LeastDeadline = 0, 0 // tests of these settings set them
 	c.config.Etcd.Embedded = true
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
-	c.config.datasets("d", 10, privacy.Budget{Epsilon: 100, Delta: 1e-5}) // see dataset
+	c.config.datasets("d", 10, privacy.Budget{Epsilon: 100, Delta: 1e-5}) // see the method dataset
 	c.config.datasets("p", 3, privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD})
 	for _, change := range changes {
 		change(&c.config)
@@ -124,7 +123,7 @@ func openCluster(t testing.TB, options Options, changes ...func(*Config)) *clust
 	return c
 }
 
-// datasets adds datasets up to a number, named by a letter and theirs.
+// datasets adds numbered datasets with this letter and budget, up to a number.
 func (c *Config) datasets(letter string, upTo int, budget privacy.Budget) {
 	for i := range upTo {
 		name := fmt.Sprint(letter, i)
@@ -136,20 +135,20 @@ func (c *Config) datasets(letter string, upTo int, budget privacy.Budget) {
 	}
 }
 
-// roomy is for many tests on one cluster.
+// roomy configures a cluster that many tests share.
 func roomy(c *Config) {
 	c.MaxOpenRuns = 1000
 	c.datasets("d", 150, c.Datasets[0].Budget)
 }
 
-// see keeps the sums behind a release.
+// see stores the exact sums of a release.
 func (c *cluster) see(run string, _ uint64, sums []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.private[run] = append(c.private[run], slices.Clone(sums))
 }
 
-// behind are the sums behind the releases of a run, before their noise.
+// behind returns the exact sums of a run's releases, without noise.
 func (c *cluster) behind(run string) [][]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,12 +219,12 @@ func (c *cluster) studentAs(t testing.TB, name string) *testStudent {
 	return &testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, certs.RoleStudent, name))}
 }
 
-// testStudent asks as a student does.
+// testStudent calls the aggregator as a student does.
 type testStudent struct {
 	conclavev1.StudentServiceClient
 }
 
-// open registers a run; change adapts the spec of roundtest.Spec.
+// open opens a run; change adapts roundtest.Spec.
 func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) (*conclavev1.RunSpec,
 	*conclavev1.OpenRunResponse) {
 	t.Helper()
@@ -235,7 +234,7 @@ func (s *testStudent) open(t testing.TB, dataset string, change func(*conclavev1
 	return spec, response
 }
 
-// tryOpen is open of a run that may be refused.
+// tryOpen is open for runs that may be refused.
 func (s *testStudent) tryOpen(t testing.TB, dataset string, change func(*conclavev1.RunSpec)) error {
 	t.Helper()
 	_, err := s.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: specOn(dataset, change)})
@@ -305,14 +304,13 @@ func (s *testStudent) mustAsk(t testing.TB, round *conclavev1.Round) *conclavev1
 	return r
 }
 
-// ledger reads the ledger of a run's dataset, checks it, and returns its
-// releases.
+// ledger reads and verifies the ledger of a run's dataset, and returns its releases.
 func (s *testStudent) ledger(t testing.TB, run string) []ledger.Entry {
 	t.Helper()
 	return releasesOf(t, s.lines(t, run), run)
 }
 
-// lines is the whole ledger of a run's dataset, checked.
+// lines returns the whole ledger of a run's dataset, verified.
 func (s *testStudent) lines(t testing.TB, run string) string {
 	t.Helper()
 	stream, err := s.ReadLedger(testkit.Within(t), &conclavev1.ReadLedgerRequest{Run: run})
@@ -333,7 +331,7 @@ func (s *testStudent) lines(t testing.TB, run string) string {
 	return lines.String()
 }
 
-// refused asks a round that is refused with a code and such words, and returns the refusal.
+// refused asks a round and requires a refusal with this code and these words. It returns the refusal.
 func (s *testStudent) refused(t testing.TB, round *conclavev1.Round, code codes.Code, words ...string) error {
 	t.Helper()
 	_, err := s.ask(testkit.Within(t), round, nil)
@@ -347,7 +345,7 @@ func (s *testStudent) close(t testing.TB, run string) {
 	testkit.Must(t, err)
 }
 
-// inBackground asks a round, and says how that ends.
+// inBackground asks a round and sends its outcome to the channel.
 func inBackground(t testing.TB, student *testStudent, round *conclavev1.Round) <-chan error {
 	outcome := make(chan error, 1)
 	go func() {
@@ -357,7 +355,7 @@ func inBackground(t testing.TB, student *testStudent, round *conclavev1.Round) <
 	return outcome
 }
 
-// releasing asks a round in the background that is released.
+// releasing asks a round in the background and requires a release.
 func releasing(t testing.TB, student *testStudent, round *conclavev1.Round) <-chan *conclavev1.Release {
 	released := make(chan *conclavev1.Release, 1)
 	go func() {
@@ -370,7 +368,7 @@ func releasing(t testing.TB, student *testStudent, round *conclavev1.Round) <-ch
 	return released
 }
 
-// begin opens a run on a dataset of its own, with one node that has all its teachers.
+// begin opens a run on its own dataset, with one node that has all teachers.
 func (c *cluster) begin(t testing.TB, change func(*conclavev1.RunSpec), answer roundtest.Answer) (
 	*testStudent, *conclavev1.RunSpec, *testNode) {
 	t.Helper()
@@ -379,20 +377,20 @@ func (c *cluster) begin(t testing.TB, change func(*conclavev1.RunSpec), answer r
 	return student, spec, c.node(t, hello(d, "north", "a", spec.GetTeachers()), answer)
 }
 
-// testNode is a scripted node: it answers every round with the result of its answer function, nil for no answer.
+// testNode is a scripted node: its answer function answers every round, or returns nil for no answer.
 type testNode struct {
 	t         testing.TB
 	stream    conclavev1.TeacherService_WorkClient
 	cancel    context.CancelFunc
 	welcomed  chan struct{}
-	greeting  *conclavev1.Welcome // after welcomed is closed
+	greeting  *conclavev1.Welcome // valid once welcomed is closed
 	ended     chan struct{}
-	err       error // why the stream ended, after ended is closed
+	err       error // why the stream ended; valid once ended is closed
 	rounds    chan *conclavev1.Round
-	attempts  chan uint64 // of the rounds
+	attempts  chan uint64 // attempts of the received rounds
 	withdrawn chan *conclavev1.Withdraw
-	terms     chan *conclavev1.RoundTerms // of each first part
-	entries   chan []byte                 // of the ledger, line by line
+	terms     chan *conclavev1.RoundTerms // the terms in each first part
+	entries   chan []byte                 // ledger entries, line by line
 	permits   chan *conclavev1.Permit
 }
 
@@ -409,7 +407,7 @@ func (c *cluster) node(t testing.TB, h *conclavev1.Hello, answer roundtest.Answe
 	return c.nodeOf(t, h, answer, roundtest.Permitted)
 }
 
-// nodeOf connects a node whose site may not permit a run.
+// nodeOf connects a node whose site may deny a run.
 func (c *cluster) nodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer, permit permit) *testNode {
 	t.Helper()
 	n := c.tryNodeOf(t, h, answer, permit)
@@ -428,7 +426,7 @@ func (c *cluster) tryNode(t testing.TB, h *conclavev1.Hello, answer roundtest.An
 	return c.tryNodeOf(t, h, answer, roundtest.Permitted)
 }
 
-// permit is a node's answer to the question whether its site permits a run.
+// permit answers whether the node's site permits a run.
 type permit func(*conclavev1.Permit) *conclavev1.WorkRequest
 
 func (c *cluster) tryNodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.Answer, permit permit) *testNode {
@@ -451,7 +449,7 @@ func (c *cluster) tryNodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.
 	return n
 }
 
-// leave ends the stream as a process that dies does.
+// leave ends the stream as a dying process does.
 func (n *testNode) leave() {
 	n.cancel()
 	testkit.Receive(n.t, n.ended)
@@ -481,7 +479,7 @@ func (n *testNode) work(answer roundtest.Answer, permit permit) {
 			n.permits <- p
 			reply := permit(p)
 			reply.Attempt = m.GetAttempt()
-			_ = n.stream.Send(reply) // what reads says why the stream ended
+			_ = n.stream.Send(reply) // the reader reports why the stream ended
 		case m.GetPart() != nil:
 			p := m.GetPart()
 			if p.GetPart() == 0 {
@@ -508,8 +506,8 @@ func (n *testNode) work(answer roundtest.Answer, permit permit) {
 	}
 }
 
-// mustSend sends on a stream that may have ended already: one that is refused unheard, by
-// the certificate's role say, answers io.EOF here and says why when it is read.
+// mustSend sends on a stream that may have ended already. If the server refused the stream early, for example by the
+// certificate's role, Send returns io.EOF and Recv returns the reason.
 func mustSend[M any](t testing.TB, stream interface{ Send(M) error }, m M) {
 	t.Helper()
 	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {

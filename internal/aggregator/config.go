@@ -114,7 +114,7 @@ type DatasetConfig struct {
 	Workers []string `yaml:"workers"`
 }
 
-// maxDrain bounds how long a leader that stops may hold up the next one.
+// maxDrain bounds how long a stopping leader may delay the next one.
 const maxDrain = 10 * time.Minute
 
 // DefaultConfig holds the defaults. It is not valid by itself: datasets, TLS
@@ -204,7 +204,7 @@ func (c Config) Validate() error {
 		c.Traces.Validate(), c.Fetch.validate(), c.Log.Validate())...)
 }
 
-// advertised is where standbys look whether this process listens; empty where nothing says.
+// advertised is the address at which standbys check this process; empty if none is configured.
 func (c Config) advertised() string {
 	if c.Advertise != "" {
 		return c.Advertise
@@ -245,7 +245,7 @@ func (d DatasetConfig) validate() error {
 	return nil
 }
 
-// record is the dataset as etcd keeps it. It reads the schema file.
+// record is the dataset's record in etcd. It reads the schema file.
 func (d DatasetConfig) record() (coordinator.Dataset, error) {
 	sum := d.SchemaSHA256
 	if d.Schema != "" {

@@ -25,21 +25,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// asking is a shape of questions with a mechanism that answers it: what every one of them must
-// keep is tested by [TestShapes]. A new one is one line in [shapes].
+// asking is a kind of question with a mechanism that answers it. [TestShapes] checks what all of them must satisfy; a
+// new one is one line in [shapes].
 type asking struct {
 	open func(*conclavev1.RunSpec)
-	// round is asked; another is one of the same shape that asks for something else.
+	// round is asked; another has the same shape but a different question.
 	round, another func(run string, number uint64) *conclavev1.Round
-	// honest answers for the given number of teachers.
+	// honest answers correctly for the given number of teachers.
 	honest func(teachers uint32) roundtest.Answer
 	// charged is the event of one release.
 	charged privacy.Event
-	// passes counts how often nodes are asked in one round.
+	// passes is how often nodes are asked in one round.
 	passes int
 }
 
-// shapes are all shapes and mechanisms that runs use.
+// shapes lists all shapes and mechanisms that runs use.
 func shapes() map[string]asking {
 	sums := func(values ...int64) func(uint32) roundtest.Answer {
 		return func(uint32) roundtest.Answer { return roundtest.Sums(values) }
@@ -149,24 +149,23 @@ func shapes() map[string]asking {
 	return list
 }
 
-// suite is the state that the steps of [TestShapes] share.
+// suite is the state shared by the steps of [TestShapes].
 type suite struct {
 	*cluster
 	list map[string]asking
 
-	mu sync.Mutex // of what follows
-	// kept are a run of each shape that has released round 0, and that release, left those of which
-	// a question was left unanswered.
+	mu sync.Mutex // guards the fields below
+	// kept has one run of each shape whose round 0 is released; left has runs with an unanswered question.
 	kept, left map[string]*conclavev1.RunSpec
 	first      map[string]*conclavev1.Release
 
-	before, after atomic.Bool // charges stop there
+	before, after atomic.Bool // whether a charge blocks before or after it commits
 	reached       chan struct{}
 	proceed       chan struct{}
 }
 
-// TestShapes checks what every shape of questions keeps, whatever is asked: replay, restart,
-// crash, takeover, refusal, questions that are given up, budget, and what nodes cannot have computed.
+// TestShapes checks what holds for every shape of question: replay, restart, crash, takeover, refusal, abandoned
+// questions, budget and impossible answers.
 func TestShapes(t *testing.T) {
 	s := &suite{
 		list: shapes(), kept: map[string]*conclavev1.RunSpec{}, left: map[string]*conclavev1.RunSpec{},
@@ -193,7 +192,7 @@ func TestShapes(t *testing.T) {
 	s.each(t, "abandoned", s.abandoned)
 }
 
-// each takes a step of all shapes.
+// each runs one step for all shapes.
 func (s *suite) each(t *testing.T, step string, take func(*testing.T, string, asking)) {
 	t.Run(step, func(t *testing.T) {
 		for name, a := range s.list {
@@ -205,19 +204,19 @@ func (s *suite) each(t *testing.T, step string, take func(*testing.T, string, as
 	})
 }
 
-// opened opens a run on a dataset of its own.
+// opened opens a run on its own dataset.
 func (a asking) opened(t *testing.T, c *cluster, s *testStudent) (*conclavev1.RunSpec, string) {
 	d := c.dataset()
 	spec, _ := s.open(t, d, a.open)
 	return spec, d
 }
 
-// of is the round at the expense of the first entry of its kind.
+// of is the round, charged to the first entry of its kind.
 func (a asking) of(spec *conclavev1.RunSpec, number uint64) *conclavev1.Round {
 	return roundtest.Paid(spec, "", a.round(spec.Name, number))
 }
 
-// paid checks that a round was charged as it says, and once.
+// paid checks that a round was charged its price exactly once.
 func (a asking) paid(t *testing.T, s *testStudent, spec *conclavev1.RunSpec) ledger.Entry {
 	t.Helper()
 	entries := s.ledger(t, spec.Name)
@@ -227,7 +226,7 @@ func (a asking) paid(t *testing.T, s *testStudent, spec *conclavev1.RunSpec) led
 	return entries[0]
 }
 
-// A release is of what all nodes sent, with noise, at the price of its mechanism.
+// A release sums what all nodes sent, adds noise and costs the price of its mechanism.
 func (s *suite) release(t *testing.T, name string, a asking) {
 	student := s.student(t)
 	spec, d := a.opened(t, s.cluster, student)
@@ -274,15 +273,15 @@ func (s *suite) release(t *testing.T, name string, a asking) {
 			t.Errorf("released at scale %d", r.GetSum().GetScale())
 		}
 	}
-	// Noise is thousands of steps wide: it is none in all numbers with a chance below 1e-9.
+	// Noise is thousands of steps wide, so all values are unchanged with a chance below 1e-9.
 	if slices.Equal(private, r.GetSum().GetValues()) {
 		t.Error("no noise")
 	}
 }
 
-// A round that is asked again gives the stored release, also of another server and without a node;
-// another question in its place is refused, and so are the same fields in another order. None costs
-// anything, and the ledger verifies.
+// Asking a released round again returns the stored release, also from another server and without a node. Another
+// question in its place is refused, even the same fields in another order. Neither costs anything, and the ledger
+// verifies.
 func (s *suite) replay(t *testing.T, name string, a asking) {
 	student := s.student(t)
 	spec, first := s.kept[name], s.first[name]
@@ -318,8 +317,8 @@ func (s *suite) replay(t *testing.T, name string, a asking) {
 	testkit.Must(t, err)
 }
 
-// An aggregator that dies before the charge has released nothing; one that dies after it has
-// told the nodes, and released what the next one hands out.
+// An aggregator that dies before the charge has released nothing. One that dies after it has told the nodes, and the
+// next leader returns the same release.
 func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
 	after := at == &s.after
 	s.reached, s.proceed = make(chan struct{}), make(chan struct{})
@@ -342,7 +341,7 @@ func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
 	s.depose(t) // it can no longer commit
 	proceed()
 	for _, outcome := range asked {
-		if err := testkit.Receive(t, outcome); !after { // what was charged may still go out
+		if err := testkit.Receive(t, outcome); !after { // a charged release may still be returned
 			roundtest.WantStatus(t, err, codes.Unavailable, "leader")
 		}
 	}
@@ -365,15 +364,14 @@ func (s *suite) crash(t *testing.T, options Options, at *atomic.Bool) {
 	}
 }
 
-// A refusal of all nodes is the student's to read, and costs nothing; one of some leaves the
-// others.
+// If all nodes refuse, the student gets their reason and pays nothing. If some refuse, the others still answer.
 func (s *suite) refusal(t *testing.T, _ string, a asking) {
 	student := s.student(t)
 	spec, d := a.opened(t, s.cluster, student)
 	s.node(t, hello(d, "north", "a", 2), roundtest.Refusing("own\n budget\x00 spent"))
 	n := s.node(t, hello(d, "south", "a", 6), roundtest.Refusing("own\n budget\x00 spent"))
 	_, err := student.ask(testkit.Within(t), a.of(spec, 0), nil)
-	// The other one is not asked where it is not enough by itself.
+	// The other node alone is not enough, so it is not asked.
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "south/a refused: own budget spent")
 	if entries := student.ledger(t, spec.Name); len(entries) != 0 {
 		t.Errorf("charged %v", entries)
@@ -387,7 +385,7 @@ func (s *suite) refusal(t *testing.T, _ string, a asking) {
 	a.paid(t, student, spec)
 }
 
-// giveUp asks a round and goes away when the node has it.
+// giveUp asks a round and cancels when the node has received it.
 func (s *suite) giveUp(t *testing.T, student *testStudent, n *testNode, r *conclavev1.Round) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Within(t))
@@ -404,7 +402,7 @@ func (s *suite) giveUp(t *testing.T, student *testStudent, n *testNode, r *concl
 	})
 }
 
-// leave leaves a question unanswered, for [suite.abandoned] under another server.
+// leave abandons an unanswered question, which [suite.abandoned] continues on another server.
 func (s *suite) leave(t *testing.T, name string, a asking) {
 	student := s.student(t)
 	d := s.dataset()
@@ -422,9 +420,9 @@ func (s *suite) leave(t *testing.T, name string, a asking) {
 	s.left[name] = spec
 }
 
-// A question that nodes were asked is paid for, released or not: how long it took, or that it
-// failed, may tell of records. The same bytes asked again cost nothing; another question in its
-// place, or the run's end, has it charged at its worst.
+// A question that nodes were asked is charged, released or not: its duration or its failure may reveal records.
+// Asking the same bytes again costs nothing. Another question in its place, or the end of the run, charges the worst
+// case.
 func (s *suite) abandoned(t *testing.T, name string, a asking) {
 	student, spec := s.student(t), s.left[name]
 	d := spec.Dataset
@@ -463,7 +461,7 @@ func (s *suite) abandoned(t *testing.T, name string, a asking) {
 	testkit.Must(t, err)
 }
 
-// A question that does not fit the budget is refused before a node is asked.
+// A question that exceeds the budget is refused before a node is asked.
 func (s *suite) budget(t *testing.T, _ string, a asking) {
 	student, d := s.student(t), s.dataset()
 	spec := specOn(d, a.open)
@@ -480,8 +478,8 @@ func (s *suite) budget(t *testing.T, _ string, a asking) {
 	}
 }
 
-// An answer that no node can have computed is rejected under the node's name, without its content. It costs nothing,
-// and the answers of others count.
+// An answer that no node can have computed is rejected with the node's name, but without its content. It costs
+// nothing, and the answers of others count.
 func (s *suite) rejection(t *testing.T, _ string, a asking) {
 	student := s.student(t)
 	longer := func(by int, change func([]int64)) roundtest.Answer {
@@ -530,8 +528,7 @@ func (s *suite) rejection(t *testing.T, _ string, a asking) {
 	}
 }
 
-// awaitTeachers waits until the given number of teachers is connected: an aggregator notices a moment later that a node
-// has left.
+// awaitTeachers waits until this number of teachers is connected: the aggregator notices a departure slightly late.
 func (c *cluster) awaitTeachers(t *testing.T, dataset string, teachers int) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprint(teachers, " teachers"), func() bool {
@@ -539,7 +536,7 @@ func (c *cluster) awaitTeachers(t *testing.T, dataset string, teachers int) {
 	})
 }
 
-// depose has another aggregator lead, and go again.
+// depose makes another aggregator take leadership and then stop.
 func (c *cluster) depose(t *testing.T) {
 	t.Helper()
 	other, err := coordinator.Open(testkit.Within(t), coordinator.Config{Endpoints: c.server.embedded.Endpoints()})

@@ -12,20 +12,20 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Every way into a round reports damaged or missing data in etcd as such, so that no student asks forever.
+// Every path into a round reports damaged or missing data in etcd as data loss, so that no student retries forever.
 func TestStoredDamageIsSaid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
 	student, spec, _ := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
 	d := spec.Dataset
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
-	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // so that all is read again
+	student.open(t, d, func(s *conclavev1.RunSpec) { s.Name = "another-" + d }) // reads all again
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: c.server.embedded.Endpoints(), Logger: zap.NewNop()})
 	testkit.Must(t, err)
 	defer etcd.Close()
 	for key, ask := range map[string]uint64{
-		"/conclave/releases/" + spec.Name + "/0000000000000000": 0, // the round asked
-		"/conclave/runs/" + spec.Name:                           1, // its budget
+		"/conclave/releases/" + spec.Name + "/0000000000000000": 0, // the requested round
+		"/conclave/runs/" + spec.Name:                           1, // the run's budget
 	} {
 		stored, err := etcd.Get(testkit.Within(t), key)
 		testkit.Must(t, err)

@@ -26,8 +26,7 @@ func (c *cluster) stopping() <-chan error {
 	return ended
 }
 
-// A round that nodes work on when the server is told to stop is answered. Meanwhile the
-// server is not ready, and begins no other round.
+// A stopping server answers a round that nodes work on. Meanwhile it is not ready and begins no other round.
 func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
@@ -85,8 +84,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A round that no node ends, and one that waits for nodes, do not hold the stop up for
-// longer than they may.
+// A round that nodes never finish, or one that waits for nodes, delays the stop only for a bounded time.
 func TestTheDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	const drain = 700 * time.Millisecond
@@ -146,10 +144,10 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 	}
 	stop := c.stop
 	c.stop = nil
-	_ = stop() // it cannot resign
+	_ = stop() // it cannot resign without etcd
 }
 
-// A server that is unreachable, although it was not stopped, ends with the reason.
+// A server whose listener breaks ends with the reason.
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())

@@ -51,7 +51,7 @@ func (j *joining) fetch(t *testing.T) *conclavev1.FetchRosterResponse {
 	return r
 }
 
-// admit signs a roster of requests, on top of one, by the authority in a folder.
+// admit signs a roster of requests, based on an earlier one, with the authority in a folder.
 func (c *cluster) admit(t *testing.T, dir, dataset string, generation uint64, sites []roster.Site,
 	asking ...*request.Request) (*conclavev1.PublishRosterRequest, []roster.Site) {
 	t.Helper()
@@ -69,7 +69,8 @@ func (c *cluster) admit(t *testing.T, dir, dataset string, generation uint64, si
 		Roster: &conclavev1.SignedRoster{Roster: signed.Text, Signature: signed.Signature}}, sites
 }
 
-// Sites ask, the operator lists and publishes, and all of it is in the audit log and outlasts the leader.
+// Sites ask; the operator lists the requests and publishes a roster. All of it is in the audit log and survives the
+// leader.
 func TestSitesAreAdmitted(t *testing.T) {
 	t.Parallel()
 	path, watched := observed(t)
@@ -85,7 +86,7 @@ func TestSitesAreAdmitted(t *testing.T) {
 	if err != nil || replaced != "" {
 		t.Fatalf("the first request: %q, %v", replaced, err)
 	}
-	// Who has the kit too takes its place; both learn it.
+	// Another holder of the kit can take the place; both learn it.
 	second, replaced, err := north.send(t, certs.RoleNode, "north")
 	if err != nil || replaced != first.Fingerprint {
 		t.Fatalf("the second request: %q, %v", replaced, err)
@@ -103,14 +104,14 @@ func TestSitesAreAdmitted(t *testing.T) {
 	}
 
 	one, sites := c.admit(t, c.certs, d, 1, nil, second)
-	for range 2 { // the second time it is the same
+	for range 2 { // a repeated request changes nothing
 		_, err = desk.PublishRoster(ctx, one)
 		testkit.Must(t, err)
 	}
 	_, _, err = north.send(t, certs.RoleNode, "north")
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "admitted with another key", second.Fingerprint)
 	two, _ := c.admit(t, c.certs, d, 2, sites, other)
-	testkit.Must(t, c.stop()) // the next leader goes on
+	testkit.Must(t, c.stop()) // the next leader continues
 	c.start(Options{})
 	north, desk = c.joining(t, d, "north"), conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	if got := north.fetch(t).GetRoster().GetRoster(); !bytes.Equal(got, one.Roster.Roster) {
@@ -189,7 +190,7 @@ func TestWhatAKitCannotDo(t *testing.T) {
 	}
 }
 
-// Who sends requests, or looks, without pause has to wait.
+// A peer that sends requests or looks without pause has to wait.
 func TestJoiningHasARate(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()
@@ -210,7 +211,7 @@ func TestJoiningHasARate(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "too many calls that change something")
 }
 
-// A dataset that wants a study takes neither requests nor rosters of another one.
+// A dataset with a study accepts only that study's requests and rosters.
 func TestADatasetsSitesAreOfItsStudy(t *testing.T) {
 	t.Parallel()
 	c, of, _ := studied(t)

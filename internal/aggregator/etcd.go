@@ -60,12 +60,12 @@ func (c EtcdConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// plainBeyondLoopback is an endpoint on another machine without TLS, empty if there is none.
+// plainBeyondLoopback is an endpoint on another machine without TLS, or empty.
 func (c EtcdConfig) plainBeyondLoopback() string {
 	files := c.CA != "" || c.Cert != "" || c.Key != ""
 	for _, endpoint := range c.Endpoints {
 		scheme, host, found := strings.Cut(endpoint, "://")
-		if !found { // etcd's client takes TLS where it has files for it
+		if !found { // the etcd client uses TLS if it has files for it
 			scheme, host = "http", endpoint
 			if files {
 				scheme = "https"
@@ -86,12 +86,12 @@ func (c EtcdConfig) plainBeyondLoopback() string {
 
 // etcd is where the ledger is.
 type etcd struct {
-	embedded *etcdserver.Server // nil with an external one
+	embedded *etcdserver.Server // nil if etcd is external
 	store    *coordinator.Store
 	lead     *coordinator.Leadership // nil before the server leads
 }
 
-// openStore starts the embedded etcd where one is configured, and dials.
+// openStore starts the embedded etcd, if one is configured, and connects.
 func (s *Server) openStore(ctx context.Context) error {
 	c := s.config.Etcd
 	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd}
@@ -114,7 +114,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
-// warnOfNoUsers says in the log when certificates are asked for and every one of them may do all.
+// warnOfNoUsers logs a warning when etcd requires certificates but gives each of them all rights.
 func warnOfNoUsers(ctx context.Context, store *coordinator.Store, log *zap.Logger) {
 	switch known, err := store.KnowsUsers(ctx); {
 	case err != nil:
@@ -124,7 +124,7 @@ func warnOfNoUsers(ctx context.Context, store *coordinator.Store, log *zap.Logge
 	}
 }
 
-// LoadEtcd reads the etcd of a file of an aggregator; the rest of the file may be missing.
+// LoadEtcd reads only the etcd section of an aggregator's file; the other sections may be missing.
 func LoadEtcd(path string) (EtcdConfig, error) {
 	c := DefaultConfig()
 	if err := config.Load(path, &c); err != nil {
@@ -157,8 +157,8 @@ func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	return store, nil
 }
 
-// watchEmbedded ends everything when the embedded etcd cannot go on: without it nothing can be
-// charged, so nothing may be asked.
+// watchEmbedded ends the server when the embedded etcd fails: without it nothing can be charged, so nothing may be
+// asked.
 func (s *Server) watchEmbedded() {
 	select {
 	case <-s.embedded.Failed():

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// An etcd that asks for certificates and not whose they are is told in the log; one with users is not.
+// The log warns of an etcd that requires certificates but has no users. An etcd with users causes no warning.
 func TestAnEtcdWithoutUsersIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

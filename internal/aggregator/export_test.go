@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// WithMechanism replaces the mechanism that answers votes charged so, behind all checks and
-// the budget. This file is part of tests alone.
+// WithMechanism replaces the mechanism that answers votes with this charge, after all checks and the budget. Only
+// tests include this file.
 func WithMechanism(o Options, replace func(privacy.Event) gnmax.Mechanism) Options {
 	o.faults.Distort = func(q round.Question) round.Question {
 		votes, ok := q.(*shape.Votes)
@@ -22,13 +22,13 @@ func WithMechanism(o Options, replace func(privacy.Event) gnmax.Mechanism) Optio
 	return o
 }
 
-// WithUse charges another use of the plan than a release makes.
+// WithUse charges a different plan entry from the one that a release uses.
 func WithUse(o Options, undercharge func(privacy.Use) privacy.Use) Options {
 	o.faults.Undercharge = undercharge
 	return o
 }
 
-// WithExactCounts releases sums without their noise, charged as ever.
+// WithExactCounts releases sums without noise, at the usual charge.
 func WithExactCounts(o Options) Options {
 	o.faults.Distort = func(q round.Question) round.Question {
 		sum, ok := q.(*shape.Sum)

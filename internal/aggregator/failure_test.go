@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// handshakeWith dials with a certificate whatever the server's is, and waits
-// for the server's verdict, which TLS 1.3 sends after the handshake.
+// handshakeWith dials with a certificate, accepts any server certificate, and waits for the server's verdict, which
+// TLS 1.3 sends after the handshake.
 func handshakeWith(t *testing.T, address string, files certs.Files) error {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)

@@ -18,7 +18,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// done is a run that was submitted by lab, and finished by a worker of another name.
+// done is a run that lab submitted and another worker finished.
 func (c *cluster) done(t testing.TB, dataset, name string) {
 	t.Helper()
 	c.queue(t, "lab").submit(t, dataset, name)
@@ -28,7 +28,7 @@ func (c *cluster) done(t testing.TB, dataset, name string) {
 	w.ended()
 }
 
-// offers is a stream of a worker that hands out runs. The function ends it.
+// offers opens a worker's stream that serves bundles. The returned function ends it.
 func (q testQueue) offers(t testing.TB, dataset, process string) (conclavev1.RunService_OfferRunsClient, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Within(t))
@@ -73,7 +73,7 @@ func chunkOf(raw []byte) *conclavev1.SendRunRequest {
 	return &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Chunk{Chunk: raw}}
 }
 
-// hand answers the next wish with a bundle in chunks of a size, each when it is asked for.
+// hand answers the next request with a bundle, in chunks of this size, each when it is requested.
 func (q testQueue) hand(t testing.TB, offers conclavev1.RunService_OfferRunsClient, bundle []byte, chunk int) {
 	t.Helper()
 	m, err := offers.Recv()
@@ -126,7 +126,7 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 		testkit.Receive(t, over)
 	}
 	leave()
-	// Another process of the same name may share the volume.
+	// Another process with the same name may share the volume.
 	over := make(chan error, 1)
 	go func() { _, err := lab.fetch(t, "a"); over <- err }()
 	m, err := other.Recv()
@@ -154,7 +154,7 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 	}
 }
 
-// submit reports which of the teachers that a run needs are connected now.
+// submit reports how many of the teachers that a run needs are connected now.
 func TestSubmitTellsOfTheQuorum(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()

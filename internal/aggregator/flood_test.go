@@ -16,11 +16,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// mostCalls is more than a student may make at once of calls that change runs; see package transport.
+// mostCalls exceeds the burst of run-changing calls that a student may make; see package transport.
 const mostCalls = 5000
 
-// floods calls until the aggregator says that it was too often, or mostCalls times. It returns how
-// often it called, and the last error.
+// floods repeats calls until the aggregator says that there were too many, or mostCalls times. It returns the number
+// of calls and the last error.
 func floods(call func() error) (calls int, err error) {
 	for calls < mostCalls {
 		calls++
@@ -31,8 +31,8 @@ func floods(call func() error) (calls int, err error) {
 	return calls, err
 }
 
-// Endless submissions and removals, and endless refused calls, fill neither etcd nor the audit log. Actions are in the
-// log, line by line, and omitted lines are counted there. Other peers are not delayed.
+// Endless submissions and removals, and endless refused calls, fill neither etcd nor the audit log. The log has a
+// line for each action, and counts omitted lines. Other peers are not delayed.
 func TestFloodsOfCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
@@ -90,7 +90,7 @@ func TestFloodsOfCallsAreBounded(t *testing.T) {
 	}
 }
 
-// Who asks for a released round again and again is told to wait at last.
+// A student that repeatedly asks for a released round is finally told to wait.
 func TestRepeatedRoundsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.HTTP.Listen = "127.0.0.1:0" })
@@ -101,7 +101,7 @@ func TestRepeatedRoundsAreBounded(t *testing.T) {
 	round := roundtest.VoteRound(run.Name, 0, 5)
 	_, err := lab.ask(testkit.Within(t), round, nil)
 	testkit.Must(t, err)
-	const mostRepeats = 20_000 // more than may be repeated at once; see package service
+	const mostRepeats = 20_000 // more than the burst of repeats; see package service
 	repeated := 0
 	for err == nil && repeated < mostRepeats {
 		if _, err = lab.ask(testkit.Within(t), round, nil); err == nil {
@@ -117,8 +117,7 @@ func TestRepeatedRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// A worker that takes a run and gives it back again and again is told to wait at last; one that comes
-// back to its run is not.
+// A worker that repeatedly takes and returns a run is finally told to wait; a worker that resumes its run is not.
 func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)

@@ -10,12 +10,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// mostFound is the number of entries at the end of a ledger that a new leader examines: more than the rounds in
+// mostFound is how many entries at the end of a ledger a new leader examines. It exceeds the number of rounds in
 // progress when the previous leader died.
 const mostFound = 64
 
-// auditFound writes a line for each release at the end of a dataset's ledger: a leader that is killed
-// between the charge and its line of the audit log leaves none.
+// auditFound writes an audit line for each release at the end of a dataset's ledger: a leader that is killed just
+// after a charge leaves no line.
 func (s *Server) auditFound(ctx context.Context, dataset string, head uint64) error {
 	lines, err := s.store.Entries(ctx, dataset, head-min(head, mostFound), mostFound)
 	if err != nil {

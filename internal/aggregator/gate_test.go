@@ -18,7 +18,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// knock makes a handshake and waits for its end.
+// knock makes a handshake and waits until it ends.
 func (c *cluster) knock(t testing.TB, config *tls.Config) {
 	t.Helper()
 	raw, err := net.DialTimeout("tcp", c.server.Addr().String(), testkit.Patience)
@@ -31,8 +31,7 @@ func (c *cluster) knock(t testing.TB, config *tls.Config) {
 	}
 }
 
-// burst is how many refusals of one reason at once get a line of their own; see package
-// transport.
+// burst is how many refusals with one reason get their own line at once; see package transport.
 const burst = 10
 
 func nobody() *tls.Config {
@@ -59,7 +58,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 		c.knock(t, nobody())
 	}
 	c.knock(t, stranger)
-	// A probe of the port counts as no refusal.
+	// A port probe is not a refusal.
 	raw, err := net.Dial("tcp", c.server.Addr().String())
 	testkit.Must(t, err)
 	testkit.Must(t, raw.Close())

@@ -17,8 +17,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Nodes are told of the ledger's entries, and one that was told of an entry which the ledger
-// does not hold is refused, by name and before anything of it is stored.
+// Nodes receive the ledger's entries. If a node knows an entry that the ledger lacks, the aggregator refuses the node
+// by name before it stores anything.
 func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	_, monitored := observed(t)
 	c := newCluster(t, Options{}, monitored)
@@ -27,7 +27,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if first := node.greeting.GetLedger(); first != nil {
 		t.Errorf("before the first run the welcome names entry %v", first)
 	}
-	var told []ledger.Entry // each chained to the one before
+	var told []ledger.Entry // each chained to the previous one
 	next := func(n *testNode) ledger.Entry {
 		t.Helper()
 		last := ledger.Entry{}
@@ -47,7 +47,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	for round := range uint64(3) {
 		release := s.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 		if round == 0 {
-			next(node) // the run's own
+			next(node) // the run's own entry
 			if e := next(node); len(e.Roster) != 1 || e.Roster[0].Site != "north" {
 				t.Errorf("the roster is %+v", e)
 			}
@@ -99,7 +99,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	if nodes, err := c.server.store.Nodes(testkit.Within(t), d); err != nil || len(nodes) != 1 {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
-	// A returning peer is told of later entries, and a new one of all entries.
+	// A returning peer receives later entries; a new peer receives all.
 	h := hello(d, "north", "a", 8)
 	h.Ledger = headOf(told[2])
 	back := c.node(t, h, roundtest.Silent)

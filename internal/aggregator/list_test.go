@@ -9,7 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A list of runs reads those that its caller may see, whatever others have, and an operator's each run once.
+// A list reads only the runs that its caller may see, however many others exist. For an operator it reads each run
+// once.
 func TestAListReadsWhatItsCallerMaySee(t *testing.T) {
 	const others = 130 // more than a page
 	c := newCluster(t, Options{}, roomy, func(c *Config) { c.Datasets[1].Students = []string{"crowd"} })
@@ -33,7 +34,7 @@ func TestAListReadsWhatItsCallerMaySee(t *testing.T) {
 		names, _ = q.list(t, "")
 		return names, etcd.runs.Load() - before
 	}
-	// Its own one, and that once more for the budget of the dataset, where others are closed.
+	// It reads its own run twice, the second time for the dataset's budget; the others are closed.
 	if names, read := reads(c.queue(t, "lab")); strings.Join(names, ", ") != "mine RUNNING, queued WAITING" ||
 		read != 2 {
 		t.Errorf("the list is %v, and %d runs were read", names, read)

@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// inParts answers as a node does that has these values, all alike: too many for a message.
+// inParts answers as a node whose values are all equal, and too many for one message.
 func inParts(n int, value int64, change func([]*conclavev1.WorkRequest) []*conclavev1.WorkRequest) roundtest.Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		messages := parts.OfSum(roundtest.Sums(slices.Repeat([]int64{value}, n))(r)[0])
@@ -25,10 +25,11 @@ func inParts(n int, value int64, change func([]*conclavev1.WorkRequest) []*concl
 	}
 }
 
-// longSum is of four parts for a node, and of more than one in the store.
+// longSum takes four parts from a node and more than one in the store.
 const longSum = 1 << 19
 
-// Half a million numbers are sent and stored in parts: they are charged once, and a restarted server returns the same.
+// Half a million numbers are sent and stored in parts. They are charged once, and a restarted server returns the
+// same.
 func TestLongSums(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -36,7 +37,7 @@ func TestLongSums(t *testing.T) {
 	d := c.dataset()
 	spec, _ := student.open(t, d, func(s *conclavev1.RunSpec) {
 		roundtest.EmbeddingOf(2)(s)
-		s.Quorum = 1 // a busy machine takes longer than the deadline
+		s.Quorum = 1 // a busy machine may exceed the deadline
 	})
 	north := c.node(t, hello(d, "north", "a", 4), inParts(longSum, 5<<16, nil))
 	c.node(t, hello(d, "south", "a", 4), inParts(longSum, 7<<16, nil))
@@ -46,7 +47,7 @@ func TestLongSums(t *testing.T) {
 	if len(r.GetSum().GetValues()) != longSum || r.GetTeachers() != 8 {
 		t.Fatalf("released %d numbers by %d teachers", len(r.GetSum().GetValues()), r.GetTeachers())
 	}
-	// The mean is within 7 of its standard deviations, except with a probability of 3e-12.
+	// The mean stays within 7 of its standard deviations, except with a probability of 3e-12.
 	mean := 0.0
 	for _, v := range r.GetSum().GetValues() {
 		mean += float64(v) / (1 << 16) / longSum
@@ -73,8 +74,8 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
-// Parts that do not belong to a requested answer end the stream, and nothing of them is counted. Package parts tests
-// other faults of parts.
+// Parts that do not belong to a requested answer end the stream and are not counted. Package parts tests other faults
+// of parts.
 func TestPartsThatCannotBeAreRejected(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

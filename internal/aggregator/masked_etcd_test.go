@@ -17,8 +17,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// For a masked run etcd has the release, and nothing that a member sent: no answer, vector, seed or tag, of the attempt
-// that opened or of the failed one before it.
+// For a masked run etcd stores the release and nothing that a member sent: no answer, vector, seed or tag, neither of
+// the attempt that opened nor of the failed one before.
 func TestEtcdHasNothingOfMembers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -39,7 +39,7 @@ func TestEtcdHasNothingOfMembers(t *testing.T) {
 	defer client.Close()
 	all, err := client.Get(testkit.Within(t), "", clientv3.WithFromKey())
 	testkit.Must(t, err)
-	var stored [][]byte // values, and what is within them in base64 or hex
+	var stored [][]byte // values, and what they contain in base64 or hex
 	for _, kv := range all.Kvs {
 		stored = append(stored, kv.Value)
 		for _, text := range regexp.MustCompile(`[A-Za-z0-9+/=]{16,}`).FindAllString(string(kv.Value), -1) {
@@ -54,7 +54,7 @@ func TestEtcdHasNothingOfMembers(t *testing.T) {
 	holds := func(secret []byte) bool {
 		return slices.ContainsFunc(stored, func(raw []byte) bool { return bytes.Contains(raw, secret) })
 	}
-	// Three numbers of a release are found: so would those of an answer be.
+	// Three numbers of a release are found, so three numbers of an answer would be, too.
 	if !holds(zigzag(release.GetSum().GetValues()[:3])) {
 		t.Fatal("the release is not in etcd, or is written otherwise than this test looks for")
 	}
@@ -85,7 +85,7 @@ func TestEtcdHasNothingOfMembers(t *testing.T) {
 	}
 }
 
-// The ways in which numbers could be written.
+// The encodings that could hide numbers.
 func zigzag(values []int64) (raw []byte) {
 	for _, v := range values {
 		raw = protowire.AppendVarint(raw, protowire.EncodeZigZag(v))

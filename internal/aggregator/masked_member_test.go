@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"testing"
 
@@ -21,7 +20,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maskedRun is a masked run of sums of units on a cluster, with a member for each of its sites.
+// maskedRun is a masked run of sums of units on a cluster, with one member per site.
 type maskedRun struct {
 	t       testing.TB
 	c       *cluster
@@ -33,11 +32,11 @@ type maskedRun struct {
 
 const (
 	maskedEntries = 400
-	maskedSigma   = 2 // of a bound of 1 << 16 steps, see roundtest.OfUnits
+	maskedSigma   = 2 // with a bound of 1 << 16 steps; see roundtest.OfUnits
 )
 
-// maskedRun opens a run among sites, whose names are in order, with a deadline for each step of its rounds. No member
-// is connected yet.
+// maskedRun opens a run among sites in name order, with a deadline for each step of a round. No member is connected
+// yet.
 func (c *cluster) maskedRun(t testing.TB, seconds float64, quorum, colluding int, sites ...string) *maskedRun {
 	t.Helper()
 	r := &maskedRun{t: t, c: c, student: c.student(t), members: map[string]*member{}}
@@ -46,7 +45,7 @@ func (c *cluster) maskedRun(t testing.TB, seconds float64, quorum, colluding int
 		key := testkit.Value(pemfile.LoadKey(certs.IssuedFiles(c.certs, certs.RoleNode, site).Key))
 		r.group.Members = append(r.group.Members, testkit.Value(masking.MemberOf(site, key.Public())))
 		vector := make([]int64, maskedEntries)
-		for entry := range vector { // each member's are of a size of their own, so that the total tells who is in it
+		for entry := range vector { // each member's values differ in size, so the total reveals the contributors
 			vector[entry] = int64(math.Pow(32, float64(i))*1e6) * int64(1-entry%3)
 		}
 		r.members[site] = &member{
@@ -75,8 +74,8 @@ func (r *maskedRun) round(number uint64) *conclavev1.Round {
 	return roundtest.EmbeddingRound(r.spec.Name, number, maskedEntries, nil)
 }
 
-// opened checks that a release is the sum of what sites have, with a share of noise of each: within 8 of its
-// standard deviations, which chance passes with a probability below 1e-12.
+// opened checks that a release is the sum of these sites' values with a share of noise from each. It allows 8
+// standard deviations, which chance exceeds with a probability below 1e-12.
 func (r *maskedRun) opened(release *conclavev1.Release, sites ...string) {
 	r.t.Helper()
 	deviation := maskedSigma * (1 << 16) * math.Sqrt(float64(len(sites))/float64(r.group.Quorum-r.group.Colluding))
@@ -93,7 +92,7 @@ func (r *maskedRun) opened(release *conclavev1.Release, sites ...string) {
 		}
 		squares += float64(v) * float64(v)
 	}
-	// Twelve standard deviations of a chi-squared of 400 degrees of freedom.
+	// Twelve standard deviations of a chi-squared distribution with 400 degrees of freedom.
 	if ratio := squares / maskedEntries / (deviation * deviation); math.Abs(ratio-1) > 12*math.Sqrt(2./maskedEntries) {
 		r.t.Errorf("the noise has %.2f times the variance that %d shares have", ratio, len(sites))
 	}
@@ -107,19 +106,18 @@ const (
 	atSeeds     = "seeds"
 )
 
-// member is a node of a masked run, written by hand over [masking.Party]: it can leave, lie and be late
-// at each step.
+// member is a scripted node of a masked run on top of [masking.Party]: it can leave, lie and delay at each step.
 type member struct {
 	t      testing.TB
 	site   string
-	party  *masking.Party // it outlives streams, as a process does
+	party  *masking.Party // it survives streams, as a process does
 	vector []int64
 	at     step
 	life   *life
 }
 
-// step gets the message that a member is about to send at a stage, and returns the message to send instead: nil for
-// none.
+// step gets the message that a member is about to send at a stage, and returns what to send instead, or nil to send
+// nothing.
 type step func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
 
 // life is one stream of a member.
@@ -135,7 +133,7 @@ type life struct {
 
 func honest(_ string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest { return m }
 
-// live connects a node that answers as a member does.
+// live connects a node that answers as this member.
 func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) *life {
 	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
@@ -149,13 +147,13 @@ func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) *life {
 	return l
 }
 
-// leave ends the stream as a process that dies does.
+// leave ends the stream as a dying process does.
 func (l *life) leave(t testing.TB) {
 	l.end()
 	testkit.Receive(t, l.ended)
 }
 
-// count is the number of messages of a kind.
+// count counts the messages of a kind.
 func (l *life) count(of func(*conclavev1.WorkResponse) bool) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +185,7 @@ func (l *life) work(m *member) {
 			close(l.welcomed)
 		}
 		stage, out, err := m.reply(in, &round)
-		if err != nil { // it has no part in it, and says so as a node does
+		if err != nil { // it is not in this attempt, and says so as a node does
 			refusal := &conclavev1.Refusal{Run: round.run, Round: round.number, Reason: err.Error()}
 			if doubt := (*masking.DoubtError)(nil); errors.As(err, &doubt) {
 				refusal.Doubted = doubt.Sites
@@ -204,11 +202,11 @@ func (l *life) work(m *member) {
 		l.mu.Lock()
 		l.sent = append(l.sent, out)
 		l.mu.Unlock()
-		_ = l.stream.Send(out) // what reads says why the stream ended
+		_ = l.stream.Send(out) // the reader reports why the stream ended
 	}
 }
 
-// assembled is a round as far as it came.
+// assembled holds the received parts of a round.
 type assembled struct {
 	run    string
 	number uint64
@@ -217,7 +215,7 @@ type assembled struct {
 	masked *conclavev1.MaskedRound
 }
 
-// reply is an honest member's answer to a message: nil if it needs none.
+// reply is an honest member's answer to a message, or nil if none is due.
 func (m *member) reply(in *conclavev1.WorkResponse, round *assembled) (
 	stage string, out *conclavev1.WorkRequest, err error,
 ) {
@@ -294,8 +292,8 @@ func (m *member) answer(r *assembled) (*conclavev1.WorkRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := slices.Clone(m.vector)
-	if err := a.Mask(values); err != nil {
+	values, err := a.Mask(m.vector)
+	if err != nil {
 		return nil, err
 	}
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{

@@ -14,17 +14,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// four are the sites of most tests: a quorum of three, of which one may collude, so that two shares are enough.
+// four are the sites of most tests. The quorum is three; one member may collude, so two shares suffice.
 var four = []string{"east", "north", "south", "west"}
 
-// Whatever one of four members does at a step, the sum of the others opens, with a share of noise of each.
+// Whatever one of four members does at a step, the sum of the others opens with a share of noise from each.
 func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, roomy)
 	type lie func(r *maskedRun, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
 	changed := func(change func(*conclavev1.WorkRequest)) lie {
 		return func(_ *maskedRun, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
-			m = proto.Clone(m).(*conclavev1.WorkRequest) // a party keeps what it said
+			m = proto.Clone(m).(*conclavev1.WorkRequest) // a party keeps its messages
 			change(m)
 			return m
 		}
@@ -60,7 +60,7 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	for name, bad := range map[string]struct {
 		stage string
 		lie   lie
-		// attempts is how often the others are asked.
+		// attempts is how often the other members are asked.
 		attempts int
 	}{
 		"shows a large key":        {atPermit, permitting(func(k *runKey) { k.Identity = make([]byte, 1<<20) }), 1},
@@ -103,7 +103,7 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 			t.Parallel()
 			seconds := 60.
 			if name[:4] == "does" {
-				seconds = 3 // all that is waited for is its end
+				seconds = 3 // only the deadline ends this step
 			}
 			r := c.maskedRun(t, seconds, 3, 1, four...)
 			r.members["south"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
@@ -126,12 +126,12 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 	}
 }
 
-// numbers are a vector where something else is due.
+// numbers sends a vector where another message is due.
 func numbers(r *maskedRun, _ *conclavev1.WorkRequest) *conclavev1.WorkRequest {
 	return roundtest.Sums(make([]int64, maskedEntries))(r.round(0))[0]
 }
 
-// resize gives a sum more entries.
+// resize adds entries to a sum.
 func resize(m *conclavev1.WorkRequest, more int) {
 	sum := m.GetSum()
 	values := make([]int64, len(sum.GetValues())+more)
@@ -139,7 +139,7 @@ func resize(m *conclavev1.WorkRequest, more int) {
 	sum.Values = values
 }
 
-// A run whose quorum is all of its sites ends if one of them spoils each attempt: no peer waits for it.
+// A run whose quorum is all of its sites ends when one of them spoils each attempt: no peer waits for it.
 func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -160,7 +160,7 @@ func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
 	}
 }
 
-// A round goes on for as long as its members come back, however many attempts do not open: they cost nothing.
+// A round continues as long as its members return, however many attempts fail to open: such attempts cost nothing.
 func TestAMaskedRoundOpensAfterManyAttempts(t *testing.T) {
 	t.Parallel()
 	const broken = 7
@@ -189,7 +189,7 @@ func TestAMaskedRoundOpensAfterManyAttempts(t *testing.T) {
 	}
 }
 
-// A round that members refuse to answer ends with what they say: to ask again cannot help.
+// When members refuse a round, it ends with their reason, because a retry cannot help.
 func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -210,7 +210,7 @@ func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 	}
 }
 
-// A seed that is not the member's own spoils the total and stops no one: it is charged as usual.
+// A wrong seed spoils the total but stops nobody: the round is charged as usual.
 func TestASeedThatIsAnother(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -239,8 +239,7 @@ func TestASeedThatIsAnother(t *testing.T) {
 	}
 }
 
-// An answer that comes when the list of survivors is out is in no sum, and is no offence: the next round has its
-// sender's.
+// An answer that arrives after the survivor list is in no sum, and is no offence: the next round includes its sender.
 func TestALateMaskedAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -274,7 +273,7 @@ func TestALateMaskedAnswer(t *testing.T) {
 	r.opened(r.student.mustAsk(t, r.round(1)), four...)
 }
 
-// A round waits for a quorum of sites, and opens when it is there.
+// A round waits for a quorum of sites, and opens when the quorum is there.
 func TestAMaskedRoundWaitsForItsQuorum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -299,8 +298,8 @@ func TestAMaskedRoundWaitsForItsQuorum(t *testing.T) {
 	r.opened(testkit.Receive(t, released), "east", "north", "west")
 }
 
-// A member whose site has to decide before it opens, since its ledger is away, say, is waited for: the round opens when
-// it is ready.
+// A member's site may have to decide before it opens, for example while its ledger is unavailable. The round waits
+// for that member and opens when it is ready.
 func TestAMaskedRoundWaitsForASiteThatCannotPay(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -334,8 +333,7 @@ func TestAMaskedRoundWaitsForASiteThatCannotPay(t *testing.T) {
 	}
 }
 
-// A node that is not a member is asked nothing in a masked run, and its messages are rejected. A second node of a site
-// stops the run.
+// A masked run asks non-members nothing and rejects their messages. A second node of a site stops the run.
 func TestStrangersAndSecondNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -362,8 +360,8 @@ func TestStrangersAndSecondNodes(t *testing.T) {
 	r.opened(r.student.mustAsk(t, r.round(1)), "east", "north")
 }
 
-// A release is repeated, byte by byte, and no member is asked again. An abandoned round is asked again with another
-// question: no answer to the first one counts.
+// A release is repeated byte by byte without asking members again. An abandoned round is asked again with another
+// question, and no answer to the first one counts.
 func TestMaskedRoundsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -422,8 +420,8 @@ func (l *life) attemptOf(stage string) uint64 {
 	return 0
 }
 
-// An aggregator that stops in the middle of an attempt leaves nothing that another one could open: the next one begins
-// its own attempt, which is equally valid. Members keep their keys meanwhile.
+// If an aggregator stops in the middle of an attempt, another one cannot open that attempt. It begins its own, which
+// is equally valid. Members keep their keys meanwhile.
 func TestAMaskedRoundOutlivesItsLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})

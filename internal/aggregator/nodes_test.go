@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// An operator sees the state of each node ever admitted and the reason, a page at a time; no one else does.
+// An operator sees the state of each node ever admitted and the reason, page by page; nobody else does.
 func TestOperatorsSeeNodes(t *testing.T) {
 	c := newCluster(t, Options{})
 	d, student := c.dataset(), c.student(t)
@@ -85,7 +85,7 @@ func TestOperatorsSeeNodes(t *testing.T) {
 	_, err = spy.ListNodes(ctx, &conclavev1.ListNodesRequest{})
 	roundtest.WantStatus(t, err, codes.PermissionDenied, "role operator")
 
-	// A ledger is the operator's to read, too.
+	// An operator can read a ledger, too.
 	stream, err := (&testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, "operator", "desk"))}).ReadLedger(ctx,
 		&conclavev1.ReadLedgerRequest{Run: spec.Name})
 	testkit.Must(t, err)

@@ -26,8 +26,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// observed gives a cluster's server a listener for monitoring and an audit log, whose
-// path is returned.
+// observed gives a cluster's server a monitoring listener and an audit log. It returns the log's path.
 func observed(t *testing.T) (path string, change func(*Config)) {
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
 	return path, func(c *Config) { c.HTTP.Listen, c.AuditLog = "127.0.0.1:0", path }
@@ -52,7 +51,7 @@ func (c *cluster) http(t testing.TB, path string) (int, string) {
 	return httpAt(t, c.server.MonitorAddr().String(), "GET", path, "")
 }
 
-// scrape returns the metrics by name and labels.
+// scrape returns metric values by name and labels.
 func scrape(t testing.TB, address string) map[string]float64 {
 	t.Helper()
 	status, text := httpAt(t, address, "GET", "/metrics", "")
@@ -109,7 +108,7 @@ func fingerprint(t testing.TB, files certs.Files) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// malformed answers with votes that lack a byte.
+// malformed answers with votes that are one byte short.
 func malformed(teachers uint32) roundtest.Answer {
 	good := roundtest.Votes(teachers, roundtest.Alternating)
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
@@ -120,7 +119,7 @@ func malformed(teachers uint32) roundtest.Answer {
 	}
 }
 
-// An operator sees the true history.
+// Metrics and the audit log show an operator what happened.
 func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	path, change := observed(t)
 	level := zap.NewAtomicLevelAt(zap.InfoLevel)
@@ -241,8 +240,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	}
 }
 
-// Sums with unlikely digits are in no metric, in no line of the audit log and in no line
-// of the log, whether they are counted or refused.
+// Sums with unlikely digits are in no metric, no audit line and no log line, whether they are counted or refused.
 func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 	path, change := observed(t)
 	core, log := observer.New(zap.DebugLevel)
@@ -270,7 +268,8 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 		if !strings.Contains(watched, spec.Name) && !strings.Contains(watched, d) {
 			t.Errorf("%s does not speak of the run at all", name)
 		}
-		// Without the first digit, behind which a float has its point; fewer digits come up in times and hashes.
+		// Without the first digit, which a float's point follows. Fewer digits would occur by chance in times and
+		// hashes.
 		for _, digits := range []string{"182736455463", "172635499453"} {
 			if strings.Contains(watched, digits) {
 				t.Errorf("%s holds %s", name, digits)
@@ -279,7 +278,7 @@ func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
 	}
 }
 
-// fill makes the audit log's disk full, as far as it can see.
+// fill makes the disk of the audit log appear full.
 func fill(t testing.TB, s *Server, path string) {
 	t.Helper()
 	testkit.Must(t, os.Rename(path, path+".1"))
@@ -289,8 +288,8 @@ func fill(t testing.TB, s *Server, path string) {
 	}
 }
 
-// While the audit log cannot be written nothing new is released. A round that is charged
-// already is answered: its ledger entry is the record of it.
+// While the audit log cannot be written nothing new is released. A round that is already charged is answered: its
+// ledger entry records it.
 func TestAFullDiskStopsReleases(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")

@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// If a unit may be at two sites, a run has to declare that and pay for it in every entry of its plan. Its releases are
-// charged accordingly.
+// If a unit may be at two sites, a run must declare that and pay for it in every plan entry. Its releases are charged
+// accordingly.
 func TestRunsPayForOverlap(t *testing.T) {
 	t.Parallel()
 	two := privacy.Budget{Epsilon: 100, Delta: 1e-5, Overlap: 2}
@@ -57,7 +57,7 @@ func TestRunsPayForOverlap(t *testing.T) {
 	if !slices.Equal(last.Events, want) {
 		t.Errorf("charged %v, want %v", last.Events, want)
 	}
-	// Two votes moved under noise 40 are as easy to see as one under noise 20.
+	// Two moved votes under noise 40 are as visible as one under noise 20.
 	if want := gaussianEpsilon(math.Sqrt(3*2)/20, 1e-5); math.Abs(last.EpsilonSpent-want) > 1e-6 {
 		t.Errorf("epsilon spent is %v, want %v", last.EpsilonSpent, want)
 	}
@@ -66,7 +66,7 @@ func TestRunsPayForOverlap(t *testing.T) {
 	}
 }
 
-// A node whose units may be at more sites than the dataset counts on is not taken.
+// A node whose units may be at more sites than the dataset allows is refused.
 func TestNodesSayWhereTheirUnitsMayBe(t *testing.T) {
 	c := shared(t)
 	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))

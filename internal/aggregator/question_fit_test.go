@@ -19,7 +19,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fitPasses is the number of passes of FitRound's fit.
+// fitPasses is the number of passes of the fit in FitRound.
 var fitPasses = func() int {
 	passes, err := ratio.Problem{
 		Synthetic: make([]float64, roundtest.FitWidth), Width: roundtest.FitWidth, Clip: roundtest.FitClip, Lambda: 0.1,
@@ -32,7 +32,7 @@ var fitPasses = func() int {
 	return passes
 }()
 
-// wantedOf is the aggregator's form of such a question.
+// wantedOf is the aggregator's form of a fit round.
 func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 	t.Helper()
 	q := new(conclavev1.Fit)
@@ -42,7 +42,7 @@ func wantedOf(t testing.TB, r *conclavev1.Round) *ratio.Wanted {
 	return w
 }
 
-// passOf are the parameters of a pass.
+// passOf returns the parameters of a pass.
 func passOf(r *conclavev1.Round) *conclavev1.LogisticSum {
 	q := new(conclavev1.LogisticSum)
 	if err := proto.Unmarshal(r.GetParams(), q); err != nil {
@@ -51,7 +51,7 @@ func passOf(r *conclavev1.Round) *conclavev1.LogisticSum {
 	return q
 }
 
-// logisticOf are the sums of a node with these records, each a unit.
+// logisticOf returns the sums of a node with these records, each its own unit.
 func logisticOf(records []float64, q *conclavev1.LogisticSum) []int64 {
 	steps := ratio.Steps{Width: roundtest.FitWidth, Clip: q.GetFeatures().GetClip(), Bound: int64(q.GetBound())}
 	pass, err := ratio.NewPass(steps, q.GetCoefficients())
@@ -64,7 +64,7 @@ func logisticOf(records []float64, q *conclavev1.LogisticSum) []int64 {
 	return pass.Sums()
 }
 
-// fitting is a node with these records. At pass number, from 1, otherwise may answer instead.
+// fitting is a node with these records. otherwise may replace its answer to pass number, counted from 1.
 func fitting(records []float64, otherwise func(pass int, r *conclavev1.Round) ([]*conclavev1.WorkRequest,
 	bool)) roundtest.Answer {
 	pass := 0
@@ -79,7 +79,7 @@ func fitting(records []float64, otherwise func(pass int, r *conclavev1.Round) ([
 	}
 }
 
-// fitTo is the fit on the records of all nodes in one place.
+// fitTo fits the pooled records of all nodes.
 func fitTo(t testing.TB, w *ratio.Wanted, records []float64) []float64 {
 	t.Helper()
 	return testkit.Value(ratio.Fit(context.Background(), w.Problem,
@@ -91,8 +91,8 @@ func fitTo(t testing.TB, w *ratio.Wanted, records []float64) []float64 {
 		}))
 }
 
-// The coefficients before their noise are those of a fit on the pooled records, to the last
-// step of the lattice; nodes see iterates and nothing else.
+// Without noise, the coefficients equal those of a fit on the pooled records to the last lattice step. Nodes see only
+// iterates.
 func TestFits(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -129,7 +129,7 @@ func TestFits(t *testing.T) {
 				t.Errorf("%v: a node was asked %v", noise.kind, asked)
 			}
 		}
-		// Noise of at most 5 sensitivities' scale: 60 of those are passed with a chance below 1e-11.
+		// The noise scale is at most 5 sensitivities. Noise exceeds 60 sensitivities with a chance below 1e-11.
 		for i, v := range r.GetSum().GetValues() {
 			if off := math.Abs(float64(v - exact[i])); off > 60*float64(w.L1) {
 				t.Errorf("%v: coefficient %d is off by %v steps, and a unit moves it by %d", noise.kind, i, off, w.L1)
@@ -138,8 +138,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// closeToFit checks that the fit minimizes the loss of these records: by strong convexity it is within twice the
-// tolerance over lambda of another fit, and half a step in each coordinate.
+// closeToFit checks that the fit minimizes the loss on these records. By strong convexity it is within twice the
+// tolerance over lambda of another fit, plus half a step per coordinate.
 func closeToFit(t *testing.T, w *ratio.Wanted, fitted []int64, records []float64) {
 	t.Helper()
 	want := fitTo(t, w, records)
@@ -153,8 +153,8 @@ func closeToFit(t *testing.T, w *ratio.Wanted, fitted []int64, records []float64
 	}
 }
 
-// Nodes may come and go, refuse or send garbage between the passes of a fit. The release minimizes the loss of those
-// that took part in the last pass.
+// Nodes may join, leave, refuse or send garbage between the passes of a fit. The release minimizes the loss over the
+// nodes in the last pass.
 func TestFitsWithNodesThatChange(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -187,7 +187,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 		round := roundtest.FitRound(spec.Name, 0, question.L2, nil)
 		r := student.mustAsk(t, round)
 		want := uint32(5)
-		if name == "mute" { // that a node is slow is not told
+		if name == "mute" { // slowness is not reported
 			want = 8
 		}
 		private := c.behind(spec.Name)

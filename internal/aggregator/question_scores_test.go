@@ -19,14 +19,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// askHolding sends a round in one part and has its sums collected again.
+// askHolding sends a round in one part and asks for its sums to be kept.
 func (s *testStudent) askHolding(ctx context.Context, round *conclavev1.Round) (*conclavev1.Release, error) {
 	return s.askOnce(ctx, round, &conclavev1.AskRequest{Hold: true})
 }
 
-// One pass over the nodes, then as many selections as are paid for; each is charged, none
-// twice. The scores are so far apart that another selection than the best has a chance below
-// exp(-60).
+// One pass over the nodes serves as many selections as are paid for; each is charged once. The scores are so far
+// apart that the best is not selected with a chance below exp(-60).
 func TestSelections(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -68,7 +67,7 @@ func TestSelections(t *testing.T) {
 			t.Errorf("the ledger has %+v", e)
 		}
 	}
-	// A faulty selection among cached sums is detected too, and costs nothing.
+	// A faulty selection among cached sums is also detected, and costs nothing.
 	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 says of 2")
 	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
 		func(q *conclavev1.Selection) { q.Round = 1 }), nil)
@@ -77,7 +76,7 @@ func TestSelections(t *testing.T) {
 		t.Fatalf("%d releases in the ledger", len(now))
 	}
 	student.close(t, spec.Name)
-	// A release is repeated, and nothing new is released; the sums are gone.
+	// A release is repeated. Nothing new is released, because the sums are gone.
 	if r := student.mustAsk(t, rounds[2]); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("round 2 is now %v", r)
 	}
@@ -90,7 +89,7 @@ func TestSelections(t *testing.T) {
 	}
 }
 
-// Asking for other scores under the same number does not help.
+// Asking for other scores under the same number is refused.
 func TestSelectionsAreUnderTheEntryOfTheirSums(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -109,10 +108,9 @@ func TestSelectionsAreUnderTheEntryOfTheirSums(t *testing.T) {
 	}
 }
 
-// Where not all teachers took part, records count by their share: 60 units of score are 20
-// fewer than 80 units' expectation, and 10 more than that of 5 of 8 of them. Later
-// selections keep to the teachers behind the sums, whoever has come since. Another selection
-// than the best has a chance below exp(-50).
+// If only some teachers took part, records count in proportion: 60 units of score are 20 below the expectation of 80
+// units, and 10 above that of 5/8 of them. Later selections use the teachers behind the sums, also if others joined
+// since. The best is not selected with a chance below exp(-50).
 func TestSelectionsCountTheTeachersThatTookPart(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
@@ -134,8 +132,8 @@ func TestSelectionsCountTheTeachersThatTookPart(t *testing.T) {
 	}
 }
 
-// Sums live in one aggregator's memory. The next one does not have them, says so, collects
-// them again when it is asked to, and charges nothing for that.
+// Sums live in one aggregator's memory. The next aggregator says that it lacks them, collects them again on request,
+// and charges nothing for that.
 func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -151,7 +149,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	c.start(Options{})
 	student = c.student(t)
 
-	// Answers are there, sums are not; no node is connected.
+	// The releases are there, the sums are not; no node is connected.
 	if r := student.mustAsk(t, first); !cmp.Equal(r, released, protocmp.Transform()) {
 		t.Errorf("after the restart round 0 is %v", r)
 	}
@@ -159,10 +157,10 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 		t.Errorf("after the restart round 1 is %v", r)
 	}
 	student.refused(t, third, codes.NotFound, "round 0", spec.Name, "not cached", "ask for that round again")
-	// Somebody who asks for other scores under that number is no help.
+	// A request for other scores under that number changes nothing.
 	_, err := student.askHolding(testkit.Within(t), roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 1), nil))
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "released for another question")
-	// A student that goes away while the sums are collected again loses nothing.
+	// A student that leaves while the sums are collected again loses nothing.
 	ctx, cancel := context.WithCancel(testkit.Within(t))
 	mute := c.node(t, hello(d, "north", "a", 8), roundtest.Silent)
 	gone := make(chan error, 1)
@@ -183,7 +181,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	if r := student.mustAsk(t, third); r.GetSelected().GetIndex() != 0 || r.GetTeachers() != 8 {
 		t.Errorf("round 2 is %v", r)
 	}
-	// Asked again while they are held, no node is.
+	// While the sums are cached, no node is asked again.
 	asked := len(node.rounds)
 	_, err = student.askHolding(testkit.Within(t), first)
 	testkit.Must(t, err)
@@ -203,7 +201,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	}
 }
 
-// Two released rounds that are held in turn have nodes work, and nothing charged.
+// Two released rounds whose sums are requested in turn make nodes work without a charge.
 func TestSumsAreCollectedAgainSomeTimes(t *testing.T) {
 	c := shared(t)
 	student, spec, node := c.begin(t, roundtest.SelectionsOf(6, 4), roundtest.Sums(roundtest.Units(30, 0, 10)))

@@ -20,13 +20,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// askForgetting sends a round in one part, with the rounds to forget.
+// askForgetting sends a round in one part, with the first round to keep.
 func (s *testStudent) askForgetting(ctx context.Context, round *conclavev1.Round, forget uint64) (*conclavev1.Release,
 	error) {
 	return s.askOnce(ctx, round, &conclavev1.AskRequest{Forget: forget})
 }
 
-// askOnce sends a round in one part, in a stream of its own, with what else the request says.
+// askOnce sends a round in one part on its own stream; change adapts the request.
 func (s *testStudent) askOnce(ctx context.Context, round *conclavev1.Round, q *conclavev1.AskRequest) (
 	*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
@@ -77,7 +77,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 			t.Fatalf("%s: the node saw %d rounds, charged was %v", name, len(n.rounds), entries)
 		}
 	}
-	// A question that is right after all those is answered.
+	// A valid question after all those is answered.
 	if r := student.mustAsk(t, roundtest.DiscriminatorRound(spec.Name, 0, 6, nil)); r.GetTeachers() != 8 {
 		t.Errorf("released %v", r)
 	}
@@ -87,25 +87,25 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
 	open := func(d string, change func(*conclavev1.RunSpec)) error { return student.tryOpen(t, d, change) }
-	// Noise that the run's own budget has no room for, and one step more than it has.
-	// epsilon between 9 and 20 on samples, far above 100 as if everybody took part
+	// One step more than the run's own budget admits is refused. Epsilon is between 9 and 20 on samples, and far
+	// above 100 if everybody took part.
 	many := roundtest.SamplesOf(1, 0.05, 2000)
 	d := c.dataset()
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { roundtest.SamplesOf(1, 1, 3)(s); s.Epsilon = 1 }),
 		codes.ResourceExhausted, "the whole plan")
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 9 }), codes.ResourceExhausted,
 		"the whole plan")
-	// The class counts are part of it.
+	// The class counts are part of the plan.
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) {
 		roundtest.SamplesOf(100, 0.01, 1)(s)
 		s.Epsilon = 1
 		roundtest.Shares(2)(s)
 	}), codes.ResourceExhausted, "the whole plan")
-	// A dataset with the filter gdp counts samples as if every unit were in them.
+	// A dataset with the filter gdp prices samples as if they held every unit.
 	roundtest.WantStatus(t, open(d, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }), codes.ResourceExhausted,
 		d)
 	testkit.Must(t, open(d, roundtest.SamplesOf(2, 0.25, 5)))
-	// One with pld counts them for what they are, and has one run.
+	// A dataset with the filter pld prices samples exactly, and admits one run.
 	p := c.planned()
 	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {
 		many(s)
@@ -113,7 +113,7 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	}), codes.ResourceExhausted, p)
 	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {}), codes.FailedPrecondition, "plan")
 	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 }))
-	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same again
+	testkit.Must(t, open(p, func(s *conclavev1.RunSpec) { many(s); s.Epsilon = 20 })) // the same plan again
 	roundtest.WantStatus(t, open(p, func(s *conclavev1.RunSpec) {
 		roundtest.SamplesOf(100, 0.05,
 			1)(s)
@@ -148,8 +148,8 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 	}
 }
 
-// Answers below the round that a student says are dropped when the next is charged, and
-// not before; they are never drawn again. The others stay as they are.
+// Answers below the student's number are dropped when the next round is charged, not earlier, and are never drawn
+// again. The others stay unchanged.
 func TestForgettingReleases(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -185,8 +185,7 @@ func TestForgettingReleases(t *testing.T) {
 		}
 	}
 	check(0, 5)
-	// A round that asks to forget itself or later ones is refused, and one that is not
-	// charged forgets nothing.
+	// A round that asks to forget itself or later rounds is refused. A round that is not charged forgets nothing.
 	for _, forget := range []uint64{6, 100, math.MaxUint64} {
 		_, err := student.askForgetting(testkit.Within(t), round(5), forget)
 		roundtest.WantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
@@ -194,7 +193,7 @@ func TestForgettingReleases(t *testing.T) {
 	_, err := student.askForgetting(testkit.Within(t),
 		roundtest.DiscriminatorRound(spec.Name, 5, 6, func(v *conclavev1.Vector) { v.Rate = 1 }), 4)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "rate")
-	_, err = student.askForgetting(testkit.Within(t), round(3), 3) // a stored one
+	_, err = student.askForgetting(testkit.Within(t), round(3), 3) // a stored round
 	testkit.Must(t, err)
 	check(0, 5)
 
@@ -206,10 +205,10 @@ func TestForgettingReleases(t *testing.T) {
 		check(forgotten, int(number)+1)
 	}
 	forget(5, 3, 3)
-	forget(6, 2, 3) // an older state forgets nothing more, and brings nothing back
+	forget(6, 2, 3) // an older number forgets nothing more and restores nothing
 	forget(7, 7, 7)
 
-	// So it stays after a restart.
+	// This survives a restart.
 	testkit.Must(t, c.stop())
 	c.start(Options{})
 	student = c.student(t)

@@ -27,7 +27,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// testQueue asks as conclave run does.
+// testQueue calls the aggregator as conclave run does.
 type testQueue struct {
 	conclavev1.RunServiceClient
 }
@@ -37,13 +37,13 @@ func (c *cluster) queue(t testing.TB, name string) testQueue {
 	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleStudent, name))}
 }
 
-// operator asks with the certificate of an operator.
+// operator calls with an operator's certificate.
 func (c *cluster) operator(t testing.TB) testQueue {
 	t.Helper()
 	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))}
 }
 
-// dialAs dials with a certificate that it issues, if there is none.
+// dialAs dials with a certificate, which it issues if there is none.
 func (c *cluster) dialAs(t testing.TB, role certs.Role, name string) *grpc.ClientConn {
 	t.Helper()
 	if err := authority.Issue(c.certs, role, name, nil, time.Hour); err != nil && !errors.Is(err, certs.ErrExists) {
@@ -99,7 +99,7 @@ func (q testQueue) list(t testing.TB, dataset string) (names []string, budget *c
 type testWorker struct {
 	t      testing.TB
 	stream conclavev1.RunService_ClaimRunClient
-	drop   context.CancelFunc // as a connection that breaks
+	drop   context.CancelFunc // breaks the connection
 }
 
 func (q testQueue) worker(t testing.TB, w *conclavev1.Worker) *testWorker {
@@ -132,7 +132,7 @@ func (w *testWorker) ended() *conclavev1.EndedRun {
 	return m.GetEnded()
 }
 
-// holding is a context with a claim.
+// holding is a context that carries a run's claim.
 func holding(t testing.TB, run *conclavev1.ClaimedRun) context.Context {
 	return metadata.AppendToOutgoingContext(testkit.Within(t), "conclave-claim", run.GetClaim())
 }
@@ -143,7 +143,7 @@ func (q testQueue) finish(t testing.TB, run *conclavev1.ClaimedRun, state concla
 	return err
 }
 
-// A run from its submission to its end, while others wait.
+// A run passes from submission to its end while others wait.
 func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -163,7 +163,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	if again := lab.submit(t, d, "first"); !again.GetExisting() || again.GetRun().GetPlace() != 1 {
 		t.Errorf("submitted again: %v", again)
 	}
-	// A student without the claim is refused, whether the run waits or is held.
+	// A student without the claim is refused, whether the run waits or runs.
 	open := &conclavev1.OpenRunRequest{Spec: roundtest.Submission(d, "first").Spec}
 	_, err := student.OpenRun(testkit.Within(t), open)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "waits in the queue")
@@ -214,7 +214,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 			Sha256: roundtest.Schema}}}
 	_, err = lab.FinishRun(testkit.Within(t), finish)
 	testkit.Must(t, err)
-	_, err = lab.FinishRun(testkit.Within(t), finish) // the answer was lost
+	_, err = lab.FinishRun(testkit.Within(t), finish) // its answer was lost
 	testkit.Must(t, err)
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_DONE {
 		t.Errorf("the worker was told %v", end)
@@ -245,7 +245,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	}
 }
 
-// Runs that are open and not of the queue are in the list, and can be closed by force.
+// Open runs outside the queue are listed, and can be closed by force.
 func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()
@@ -258,7 +258,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	}
 	_, err := c.queue(t, "lab").SubmitRun(testkit.Within(t), roundtest.Submission(d, spec.Name))
 	roundtest.WantStatus(t, err, codes.AlreadyExists, spec.Name, "opened by a student")
-	// Somebody waits for a round of it that cannot be answered: there are no nodes.
+	// A request waits for one of its rounds, which nobody can answer: there are no nodes.
 	asked := make(chan error, 1)
 	waiting, stop := context.WithCancel(testkit.Within(t))
 	go func() {
@@ -286,7 +286,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.NotFound, "none")
 }
 
-// small is a dataset on which one run of roundtest.Spec fits, and a little more.
+// small is a dataset with room for one run of roundtest.Spec and a little more.
 func small(c *Config) {
 	c.WorkerGrace = time.Second
 	c.Datasets = append(c.Datasets, DatasetConfig{
@@ -294,7 +294,7 @@ func small(c *Config) {
 	})
 }
 
-// Cancelled while it waits, and while it is held and a round is open.
+// A run is cancelled while it waits, and another while it runs with an open round.
 func TestCancel(t *testing.T) {
 	path, watched := observed(t)
 	c := newCluster(t, Options{}, small, watched)
@@ -321,7 +321,7 @@ func TestCancel(t *testing.T) {
 	}
 	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
 	run := w.claimed()
-	if run.GetName() != "b" { // which has room now
+	if run.GetName() != "b" { // there is room now
 		t.Fatalf("the worker got %v", run.GetName())
 	}
 	_, err = student.OpenRun(holding(t, run), &conclavev1.OpenRunRequest{Spec: over.Spec})
@@ -346,10 +346,10 @@ func TestCancel(t *testing.T) {
 	if status := lab.show(t, "b"); status.GetState() != conclavev1.RunState_RUN_STATE_CANCELLED || !status.GetClosed() {
 		t.Errorf("cancelled it is %v", status)
 	}
-	if _, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"}); err != nil { // once more
+	if _, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: "b"}); err != nil { // a second time
 		t.Error(err)
 	}
-	student.lines(t, "b") // verifies
+	student.lines(t, "b") // verifies the ledger
 	lab.submit(t, "small", "c")
 	metrics := scrape(t, c.server.MonitorAddr().String())
 	for state, want := range map[string]float64{"waiting": 1, "running": 0, "cancelled": 2, "done": 0, "failed": 0,
@@ -373,8 +373,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// In a queue beyond the budget, a run that does not fit when its turn comes ends at no cost. A run that would not fit
-// beside an open run waits for that one.
+// In an overcommitted queue, a run that does not fit when its turn comes ends at no cost. A run that would not fit
+// beside an open run waits for that run.
 func TestAQueueOverTheBudget(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
@@ -387,7 +387,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	c.node(t, hello("small", "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	w0 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w0"})
 	r0 := w0.claimed()
-	// A second worker gets nothing yet: r1 could not be finished if r0 spends its whole budget.
+	// A second worker gets nothing yet: r1 could not finish if r0 spends its whole budget.
 	w1 := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w1"})
 	testkit.Eventually(t, "r1 to say what it waits for", func() bool {
 		return strings.Contains(lab.show(t, "r1").GetReason(), "open runs r0")
@@ -426,8 +426,8 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
 }
 
-// A worker that is gone for longer than its grace loses the run; one that comes back before
-// keeps it, by its claim or by its name.
+// A worker that is gone longer than its grace period loses its run. One that returns in time keeps it, by claim or by
+// name.
 func TestWorkersThatVanish(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
@@ -443,7 +443,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
 		t.Errorf("back with its claim it got %v", again)
 	}
-	// A process that died and was started again no longer has a claim.
+	// A restarted process no longer has the claim.
 	w.drop()
 	testkit.Eventually(t, "the stream to be gone", func() bool { return !lab.show(t, "a").GetConnected() })
 	w = lab.worker(t, me)
@@ -454,7 +454,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "no longer this worker's") {
 		t.Errorf("with an old claim it got %v", end)
 	}
-	// Another name waits until the grace is over.
+	// A worker with another name waits until the grace period ends.
 	w.drop()
 	dropped := time.Now()
 	other := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
@@ -464,7 +464,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if status := lab.show(t, "a"); status.GetWorker() != "v" || status.GetClaims() != 3 {
 		t.Errorf("it is %v", status)
 	}
-	// Given back in order, it waits at once.
+	// A worker that leaves in order returns its run at once.
 	testkit.Must(t, other.stream.CloseSend())
 	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(),
 		`"v" gave it back`) || status.GetPlace() != 1 {
@@ -472,7 +472,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 }
 
-// A run that ends every worker that takes it does not hold up those behind it.
+// A run that kills every worker that takes it does not delay the runs behind it.
 func TestARunThatEndsItsWorkersFails(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
@@ -531,7 +531,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	testkit.Must(t, w.stream.CloseSend())
 	lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING)
 	stranger := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
-	if got := stranger.claimed().GetName(); got != "b" { // which it does not hold up
+	if got := stranger.claimed().GetName(); got != "b" { // other runs are not delayed
 		t.Errorf("a worker without its folder got %s", got)
 	}
 	if reason := lab.show(t, "a").GetReason(); !strings.Contains(reason, "waits for a worker with the checkpoint") {
@@ -543,7 +543,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	}
 }
 
-// The next leader has the queue as it was, and workers go on under it.
+// The next leader has the same queue, and workers continue with it.
 func TestTheQueueSurvivesALeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
@@ -579,7 +579,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
 		t.Errorf("back with its claim it got %v", again)
 	}
-	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace
+	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace period
 	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
 	if next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed(); next.GetName() != "r1" {
 		t.Errorf("the next run is %v", next.GetName())

@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 				mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: m}})
 				_, err = stream.Recv()
 				roundtest.WantStatus(t, err, h.code, h.want)
-				if m.Manifest == "" { // before the first start there is none, which is known to differ here
+				if m.Manifest == "" { // none exists before the first start, which is an expected difference
 					h.code = codes.FailedPrecondition
 				}
 				_, err = check(m)

@@ -33,7 +33,7 @@ func releasesOf(t testing.TB, lines, run string) []ledger.Entry {
 	return out
 }
 
-// chargesOf are the entries of a ledger's questions, released or abandoned.
+// chargesOf returns the ledger entries of questions, released or abandoned.
 func chargesOf(t testing.TB, lines string) []ledger.Entry {
 	t.Helper()
 	var out []ledger.Entry
@@ -47,9 +47,8 @@ func chargesOf(t testing.TB, lines string) []ledger.Entry {
 	return out
 }
 
-// gaussianEpsilon is the exact epsilon of a mu-Gaussian-DP release at delta
-// (Balle and Wang 2018, Theorem 8), by bisection: an accountant of the test's
-// own.
+// gaussianEpsilon is the exact epsilon of a mu-Gaussian-DP release at delta (Balle and Wang 2018, Theorem 8), by
+// bisection. It is independent of the code under test.
 func gaussianEpsilon(mu, delta float64) float64 {
 	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	low, high := 0.0, 200.0
@@ -73,7 +72,7 @@ func pureEpsilon(epsilon float64, count int64, delta float64) float64 {
 	for _, a := range privacy.Orders() {
 		rdp := math.Log((math.Sinh(a*epsilon)-math.Sinh((a-1)*epsilon))/math.Sinh(epsilon)) / (a - 1)
 		at := float64(count)*rdp + math.Log1p(-1/a) - (math.Log(delta)+math.Log(a))/(a-1)
-		if at < least { // false for the orders at which sinh overflows
+		if at < least { // false at orders where sinh overflows
 			least = at
 		}
 	}
@@ -104,8 +103,7 @@ func TestRounds(t *testing.T) {
 				d := c.dataset()
 				spec, _ := student.open(t, d,
 					func(s *conclavev1.RunSpec) { roundtest.Trains(m.planned)(s); s.Teachers = 60 })
-				// Two nodes; queries with an even number have all votes for one
-				// class, the others are split.
+				// Two nodes: even queries have all votes for one class, odd ones are split.
 				split := func(t, q int) int { return t % 2 * (q % 2) }
 				c.node(t, hello(d, "north", "a", 40), roundtest.Votes(40, split))
 				c.node(t, hello(d, "south", "a", 20), roundtest.Votes(20, split))
@@ -306,8 +304,7 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// checkVotes checks the shape of a release and that whole histograms and
-// labels fit together.
+// checkVotes checks the shape of a release, and that whole histograms and labels are consistent.
 func checkVotes(t *testing.T, r *conclavev1.Release, queries int, whole bool) {
 	t.Helper()
 	v := r.GetVotes()

@@ -18,7 +18,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// planOf is the plan of a run as its entry in a ledger has it.
+// planOf is the plan of a run from its ledger entry.
 func planOf(t *testing.T, lines, run string) privacy.Plan {
 	t.Helper()
 	for line := range strings.Lines(lines) {
@@ -35,15 +35,15 @@ func planOf(t *testing.T, lines, run string) privacy.Plan {
 	return nil
 }
 
-// Each entry of a plan is used as often as it allows, also beside one of the same cost, and only the named entry pays
-// for a round. Other questions are refused before a node is asked.
+// Each plan entry is used as often as it allows, also beside one of the same cost, and only the named entry pays for
+// a round. Other questions are refused before a node is asked.
 func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)
 	d := c.planned()
 	plan := privacy.Plan{
 		roundtest.Planned(runspec.Discriminator, roundtest.Subsampled(2, 0.25), 1),
-		// as dp-mlp beside dpgan
+		// such as dp-mlp beside dpgan
 		roundtest.InStage(runspec.Sampled, roundtest.Planned(runspec.Discriminator, roundtest.Subsampled(3, 0.25), 1)),
 		roundtest.InStage("again", roundtest.Planned(runspec.Discriminator, roundtest.Subsampled(2, 0.25), 1)),
 		roundtest.InStage(runspec.Selections, roundtest.Planned(runspec.Scores, roundtest.Exponential(0.25), 2)),
@@ -105,7 +105,7 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(selection(3), codes.ResourceExhausted, "the run's plan has 2", "2 of them are used and 1 more were asked")
 	paysFor(1, at(3, 1, 0.25), 3)
 	refused(at(4, 1, 0.25), codes.ResourceExhausted, "1 of them are used")
-	paysFor(2, at(4, 2, 0.25), 2) // that of the first, which is used
+	paysFor(2, at(4, 2, 0.25), 2) // the first one's, which is used up
 	refused(at(5, 2, 0.25), codes.ResourceExhausted, "1 of them are used")
 	refused(at(5, 0, 0.25), codes.ResourceExhausted, "1 of them are used")
 	paysFor(4, at(5, 4, 0.5), 3)
@@ -121,8 +121,8 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	}
 }
 
-// An entry with a number is used no more often without filter pld either, however much of
-// the budget is left; one that is cheaper does not pay in its place.
+// Without the filter pld, too, an entry with a count is used no more often than that, however much budget is left. A
+// cheaper entry does not pay in its place.
 func TestEntriesAreUsedUpWithoutAPlansPrice(t *testing.T) {
 	c := shared(t)
 	student := c.student(t)

@@ -38,34 +38,32 @@ const handlersTimeout = 5 * time.Second
 // when the aggregator resigned because it could accept no peer.
 var ErrLeadershipLost = fault.ErrLeadershipLost
 
-// Options are set by the caller and not in a config file.
+// Options are set by the caller, not by a config file.
 type Options struct {
 	// Logger receives the server's log; nil logs nothing.
 	Logger *zap.Logger
-	// Level is the level of Logger, which the control port of Config.HTTP changes; nil makes it fixed.
+	// Level is the level of Logger, which the control port of Config.HTTP changes; nil keeps it fixed.
 	Level *zap.AtomicLevel
-	// AllowCoin lets runs be opened as baselines, whose nodes answer by chance. Only local
-	// runs set it.
+	// AllowCoin allows baseline runs, whose nodes answer at random. Only local runs set it.
 	AllowCoin bool
-	// Reducers answer the kinds of questions that take several passes over the nodes.
+	// Reducers answer question kinds that take several passes over the nodes.
 	Reducers reducer.Registry
 	// Hooks are for tests and measurements; no program sets them.
 	Hooks Hooks
-	// faults are for tests of the audit, which has to find what they do to a release and to
-	// its charge. No program can set them: they are set in a test file alone.
+	// faults inject errors into a release and its charge, which tests of the audit must find. Only a test file can
+	// set them.
 	faults round.Faults
-	// grace is certificateGrace for tests; 0 is that.
+	// grace replaces certificateGrace in tests; 0 keeps it.
 	grace time.Duration
 }
 
-// Hooks are called at named moments of a round. A hook that blocks holds up its round and no
-// other.
+// Hooks are called at certain moments of a round. A hook that blocks delays only its round.
 type Hooks = round.Hooks
 
 // Server is an aggregator. It leads from New to Close.
 type Server struct {
 	config  Config
-	studies map[string]*study.Block // by dataset; none where any runs may be
+	studies map[string]*study.Block // by dataset; none if the dataset allows any run
 	options Options
 	log     *zap.Logger
 	observers
@@ -74,18 +72,18 @@ type Server struct {
 	credentials *tlsconfig.Credentials
 	sessions    *peer.Sessions
 	port        *transport.Port
-	health      *health.Server // nil before it leads
+	health      *health.Server // nil before the server leads
 	listener    net.Listener
 
 	rounds *round.Rounds
 	queue  *queue.Queue
 
 	life       *lifetime.Lifetime
-	outOfOrder error // why leadership was given away; set before leading ends
+	outOfOrder error // why leadership was given up; set before leading ends
 	closing    closing
 }
 
-// observers are where a server tells what happens.
+// observers receive a server's events.
 type observers struct {
 	phase   phase
 	metrics *metrics.Metrics
@@ -95,16 +93,15 @@ type observers struct {
 }
 
 type closing struct {
-	begun   chan struct{}  // closed when the server is
-	watches sync.WaitGroup // goroutines that end then
+	begun   chan struct{}  // closed when the server is closed
+	watches sync.WaitGroup // goroutines that then end
 	once    sync.Once
 	err     error
 }
 
-// New opens etcd, waits until it leads, opens the datasets and listens. It returns when nodes
-// and students can dial; they are answered from Serve on. With a standby it returns only when
-// the leader is gone, and with a certificate or a list of revoked ones that lets nobody in only
-// when that is fixed. ctx bounds New, not the server.
+// New opens etcd, waits for leadership, opens the datasets and listens. Nodes and students can dial when it returns,
+// and get answers once Serve runs. A standby returns only when the leader is gone, and a server with unusable
+// certificate files only when they are fixed. ctx bounds New, not the server.
 func New(ctx context.Context, config Config, options Options) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -138,7 +135,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Before there is a leader, so that a standby can be watched too.
+	// Started before the server leads, so that a standby can be monitored, too.
 	s.monitor, err = monitor.Start(ctx, s.config.HTTP, monitor.Options{
 		Ready: s.ready, Metrics: s.metrics.Registry, Level: s.options.Level, Log: s.log,
 	})
@@ -182,9 +179,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// openPort makes the port, which does not listen yet, and opens the audit log that it writes to.
+// openPort creates the port, which does not listen yet, and opens its audit log.
 func (s *Server) openPort() error {
-	// With an error and credentials files that are replaced fix it: campaign waits for them.
+	// Even with an error there are credentials, and replacing the files fixes them: campaign waits for that.
 	credentials, err := tlsconfig.NewServerCredentials(s.config.TLS)
 	if credentials == nil {
 		return fmt.Errorf("tls: %w", err)
@@ -199,7 +196,7 @@ func (s *Server) openPort() error {
 	return nil
 }
 
-// openRounds opens the datasets, and reads the queue.
+// openRounds opens the datasets and loads the queue.
 func (s *Server) openRounds(ctx context.Context) (err error) {
 	datasets := map[string]*round.Dataset{}
 	for _, c := range s.config.Datasets {
@@ -258,7 +255,7 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 // Addr is the address the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// MonitorAddr is the address for probes and metrics, nil where Config.HTTP names none.
+// MonitorAddr is the address for probes and metrics, nil if Config.HTTP names none.
 func (s *Server) MonitorAddr() net.Addr {
 	if s.monitor == nil {
 		return nil
@@ -266,11 +263,10 @@ func (s *Server) MonitorAddr() net.Addr {
 	return s.monitor.Addr()
 }
 
-// Serve answers nodes and students until ctx ends; then it drains: it is no longer ready, new
-// rounds are refused with Unavailable, those that nodes work on have Config.Drain to end, and
-// rounds that are being charged are answered. It returns nil after a drain and an error that
-// matches ErrLeadershipLost when leadership ended first, or was given away because nobody could
-// be let in. It can be called once; call Close after it.
+// Serve answers nodes and students until ctx ends, then drains. While draining the server is not ready, refuses new
+// rounds with Unavailable, gives rounds in flight Config.Drain to end, and answers rounds that are being charged. It
+// returns nil after a drain, and an error that matches ErrLeadershipLost if leadership ended first or was given up
+// because no peer could be accepted. Call it once, then Close.
 func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.port.Serve(s.listener) }()
@@ -302,16 +298,14 @@ func (s *Server) drain() {
 	if s.port == nil {
 		return
 	}
-	// Handlers end by themselves; a peer that does not read its stream would hold the graceful
-	// stop up.
+	// Handlers end on their own, but a peer that does not read its stream would block a graceful stop.
 	force := time.AfterFunc(handlersTimeout, s.port.Stop)
 	s.port.GracefulStop()
 	force.Stop()
 	s.life.Streams.Wait()
 }
 
-// Close drains, gives leadership back and closes etcd. It can be called more than once, and
-// while Serve runs.
+// Close drains, gives up leadership and closes etcd. It can be called more than once, and while Serve runs.
 func (s *Server) Close() error {
 	s.closing.once.Do(func() {
 		s.drain()
@@ -321,7 +315,7 @@ func (s *Server) Close() error {
 		}
 		s.life.EndLeading(fault.ErrStopping)
 		if s.listener != nil {
-			// Closed already where Serve ran.
+			// Already closed if Serve ran.
 			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
@@ -334,7 +328,7 @@ func (s *Server) Close() error {
 		}
 		s.audit.Flush(true)
 		s.tracer.Close()
-		// Last, so that probes see the server stop and its audit log is whole.
+		// Last, so that probes see the server stop and the audit log is complete.
 		errs = append(errs, s.monitor.Close(), s.audit.Log.Close())
 		s.closing.err = errors.Join(errs...)
 	})

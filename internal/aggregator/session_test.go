@@ -30,25 +30,25 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// insisting makes a cluster's server insist on the authority's list.
+// insisting makes a cluster's server require the authority's revocation list.
 func insisting(c *Config) { c.TLS.Revoked = certs.RevokedFile(filepath.Dir(c.TLS.CA)) }
 
-// revoke takes a site's or a student's certificates back, as its operator does.
+// revoke revokes the certificates of a site or a student, as its operator does.
 func (c *cluster) revoke(t testing.TB, role certs.Role, name string) {
 	t.Helper()
 	_, err := authority.Revoke(c.certs, authority.Revocation{Role: role, Name: name, Reason: certs.ReasonWithdrawn})
 	testkit.Must(t, err)
 }
 
-// turnedAway wants a handshake to fail.
+// turnedAway requires a handshake to fail.
 func (c *cluster) turnedAway(t *testing.T, f certs.Files) {
 	t.Helper()
 	_, err := healthpb.NewHealthClient(c.boldly(t, f)).Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
 	roundtest.WantStatus(t, err, codes.Unavailable)
 }
 
-// Revocation ends every kind of call, idle or busy, with the reason, refuses the peer from then on, and is in the audit
-// log.
+// Revocation ends every kind of call, idle or busy, with the reason, refuses the peer from then on, and is in the
+// audit log.
 func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
@@ -97,7 +97,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	}
 	for {
 		_, err := health.Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
-		if status.Code(err) == codes.Unavailable { // the old connection is gone, and no new one is let in
+		if status.Code(err) == codes.Unavailable { // the old connection is closed, and a new one is refused
 			break
 		}
 		roundtest.WantStatus(t, err, codes.Unauthenticated, "revoked")
@@ -121,7 +121,8 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	}
 }
 
-// The next message is enough: a busy node is disconnected before the next check, and its message is not counted.
+// The next message is enough: a busy node is disconnected before the next periodic check, and its message is not
+// counted.
 func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	c := newCluster(t, Options{}, insisting)
 	d := c.dataset()
@@ -136,7 +137,7 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	released := releasing(t, student, roundtest.VoteRound(spec.Name, 0, 2))
 	testkit.Eventually(t, "north to be asked", func() bool { return len(north.rounds) > 0 })
 	c.revoke(t, certs.RoleNode, "north")
-	time.Sleep(120 * time.Millisecond) // longer than the guard goes without a look
+	time.Sleep(120 * time.Millisecond) // longer than the interval between checks
 	close(go1)
 	if r := testkit.Receive(t, released); r.GetTeachers() != 4 {
 		t.Errorf("%d teachers took part", r.GetTeachers())
@@ -145,9 +146,8 @@ func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
 	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "revoked")
 }
 
-// A node that has answered is revoked while the round is open, or just before it is charged:
-// the round ends without a release, at no cost, and is released without that node when it is
-// asked again. So is a later one.
+// A node that has answered is revoked while the round is open, or just before its charge. The round ends without a
+// release, at no cost. Asked again, it is released without that node, and so is a later round.
 func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, insisting)
@@ -177,7 +177,7 @@ func TestVotesOfARevokedNodeAreNotCounted(t *testing.T) {
 	}
 }
 
-// A certificate that expires ends its stream; the node comes back with another one.
+// A certificate that expires ends its stream; the node returns with another one.
 func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
@@ -193,7 +193,7 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	c.node(t, hello(d, "brief", "a", 4), roundtest.Silent)
 }
 
-// odd makes a certificate of the cluster's authority that its own commands would not.
+// odd issues a certificate from the cluster's authority that its own commands would refuse.
 func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(c.certs, "ca.crt"), filepath.Join(c.certs, "ca.key"))
@@ -222,7 +222,7 @@ func (c *cluster) odd(t *testing.T, uris ...string) certs.Files {
 	return f
 }
 
-// boldly dials with a certificate without looking at it first.
+// boldly dials with a certificate without checking it first.
 func (c *cluster) boldly(t *testing.T, f certs.Files) *grpc.ClientConn {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
@@ -236,7 +236,7 @@ func (c *cluster) boldly(t *testing.T, f certs.Files) *grpc.ClientConn {
 	return conn
 }
 
-// A certificate speaks for its own site and role, to the letter, and for nothing else.
+// A certificate is valid only for its exact site and role.
 func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()
@@ -284,7 +284,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 		}
 	})
-	// Signed by the right authority, and not let in.
+	// Certificates of the right authority that are still refused.
 	for name, uris := range map[string][]string{
 		"two identities":               {"conclave://node/north", "conclave://student/student"},
 		"one identity twice":           {"conclave://node/north", "conclave://node/north"},
@@ -317,7 +317,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 			hello(d, "north", "a", 4)), codes.Unavailable)
 	})
 	t.Run("with a name in capitals", func(t *testing.T) {
-		f := c.odd(t, "conclave://node/North") // an authority of somebody's own may issue it
+		f := c.odd(t, "conclave://node/North") // another authority may issue it
 		roundtest.WantStatus(t, say(t, c.boldly(t, f), hello(d, "north", "a", 4)), codes.PermissionDenied,
 			`the certificate site "North"`)
 	})

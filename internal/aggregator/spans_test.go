@@ -17,7 +17,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// traced gives a server a collector.
+// traced connects a server to a collector.
 func traced(t testing.TB, r *tracetest.Collector) func(*Config) {
 	at := r.Serve(t, "")
 	return func(c *Config) { c.Traces = tracing.Config{Endpoint: at, Insecure: true} }
@@ -38,7 +38,7 @@ func TestSpansOfRounds(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(testkit.Within(t), "traceparent", "00-"+of+"-"+span+"-01")
 	_, err := student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 3), nil)
 	testkit.Must(t, err)
-	_, err = student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 3), nil) // stored: no round
+	_, err = student.ask(ctx, roundtest.VoteRound(spec.Name, 0, 3), nil) // stored, so there is no round
 	testkit.Must(t, err)
 
 	refused, _ := student.open(t, refusing, func(s *conclavev1.RunSpec) { s.Teachers = 4 })
@@ -100,8 +100,7 @@ func TestSpansOfRounds(t *testing.T) {
 	}
 }
 
-// A collector that never answers holds up no round, and the end of the server by no more than its
-// bound.
+// A collector that never answers delays no round, and the end of the server only up to a bound.
 func TestACollectorHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, traced(t, &tracetest.Collector{Mute: true}))

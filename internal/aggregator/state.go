@@ -13,10 +13,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 )
 
-// readyTimeout bounds what a probe or a scrape asks of etcd.
+// readyTimeout bounds etcd requests of a probe or a scrape.
 const readyTimeout = 2 * time.Second
 
-// Phases of a server, in order. The fields of the Server that a phase needs are set before the phase, and never change.
+// Phases of a server, in order. The fields of Server that a phase needs are set before the phase, and never change.
 const (
 	starting int32 = iota
 	standby        // store is set
@@ -24,10 +24,10 @@ const (
 	stopping
 )
 
-// phase is a server's.
+// phase is the current phase of a server.
 type phase struct{ atomic.Int32 }
 
-// reach moves on to a phase, never back.
+// reach advances to a phase, never back.
 func (p *phase) reach(next int32) {
 	for {
 		now := p.Load()
@@ -37,11 +37,12 @@ func (p *phase) reach(next int32) {
 	}
 }
 
-// leads says whether this server is the leader and not told to stop.
+// leads reports whether this server leads and is not stopping.
 func (s *Server) leads() bool { return s.phase.Load() == leads && s.lead.Context().Err() == nil }
 
-// ready says in what state the server is, or why it is not ready: etcd does not answer, no aggregator leads, it stops,
-// its audit log cannot be written, or it could accept no peer. A standby is ready while another aggregator leads.
+// ready returns the server's state, or why it is not ready: etcd does not answer, no aggregator leads, it is
+// stopping, its audit log cannot be written, or it can accept no peer. A standby is ready while another aggregator
+// leads.
 func (s *Server) ready(ctx context.Context) (string, error) {
 	now := s.phase.Load()
 	switch now {

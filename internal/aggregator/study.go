@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// studies reads the studies of all datasets, by the datasets' names, and reports everything in which a dataset does not
-// fit its study.
+// studies loads the studies of all datasets, by dataset name, and reports every mismatch between a dataset and its
+// study.
 func (c Config) studies() (map[string]*study.Block, error) {
 	blocks := map[string]*study.Block{}
 	var problems config.Problems
@@ -36,7 +36,7 @@ func (c Config) studies() (map[string]*study.Block, error) {
 	return blocks, errors.Join(problems...)
 }
 
-// fits reports in what the dataset is another one than the study's; at names it.
+// fits reports where the dataset differs from its study; at names it.
 func (d DatasetConfig) fits(of *study.Study, at string) (errs config.Problems) {
 	need := func(ok bool, field, format string, args ...any) {
 		errs.Need(ok, "%s.%s: %s; correct it, or name another study.yaml", at, field, fmt.Sprintf(format, args...))
@@ -59,8 +59,8 @@ func (d DatasetConfig) fits(of *study.Study, at string) (errs config.Problems) {
 	return errs
 }
 
-// fitsSchema compares the dataset's schema with the one that lies beside the study. An aggregator that has the hash
-// alone has no file to compare.
+// fitsSchema compares the dataset's schema with the one next to the study. An aggregator that has only the hash has
+// no file to compare.
 func (d DatasetConfig) fitsSchema(path string) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && d.SchemaSHA256 != "" {

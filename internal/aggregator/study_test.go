@@ -37,7 +37,8 @@ sites: [north, south]
 students: [student, lab]
 `
 
-// studied is the dataset study, whose runs must be of the study that is returned; it goes on until the clock is set.
+// studied is the dataset study, whose runs must belong to the returned study. The study lasts until the test sets the
+// clock.
 func studied(t *testing.T) (c *cluster, of *conclavev1.Study, ends func(bool)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,8 +61,8 @@ func studied(t *testing.T) (c *cluster, of *conclavev1.Study, ends func(bool)) {
 	return c, testkit.Value(s.Block([]byte(studyText))).Wire(), ended.Store
 }
 
-// A run without the dataset's study is not submitted and not opened, and no one after its end; one of the queue ends
-// when its turn comes, at no cost. The audit log names the study.
+// A run without the dataset's study is neither submitted nor opened, nor is any run after the study ends. A queued
+// run then ends at no cost when its turn comes. The audit log names the study.
 func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 	t.Parallel()
 	c, of, ends := studied(t)
@@ -84,7 +85,7 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 		of   *conclavev1.Study
 		file string
 		code codes.Code
-		want string // empty where only the document that comes with a submission is wrong
+		want string // empty if only the submitted document is wrong
 		says string
 	}{
 		"none":          {nil, "", codes.FailedPrecondition, "of no study", "of no study"},
@@ -138,8 +139,8 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 	}
 }
 
-// An open run asks nothing more once its study has ended: releases are repeated, a waiting round goes to no node, the
-// run can be opened again and is closed in order, and its ledger names the study.
+// Once its study has ended an open run asks nothing more. Releases are repeated, a waiting round goes to no node, the
+// run can be opened again and closes in order, and its ledger names the study.
 func TestAnOpenRunAsksNothingAfterItsStudy(t *testing.T) {
 	t.Parallel()
 	c, of, ends := studied(t)
@@ -151,7 +152,7 @@ func TestAnOpenRunAsksNothingAfterItsStudy(t *testing.T) {
 	second.cancel()
 	testkit.Receive(t, second.ended)
 	c.awaitTeachers(t, "study", 4)
-	// The second round waits for a quorum, in which the study ends.
+	// The study ends while the second round waits for a quorum.
 	waits, answered := make(chan struct{}, 1000), make(chan error, 1)
 	go func() {
 		_, err := student.ask(testkit.Within(t), roundtest.VoteRound(spec.Name, 1, 3), func(p *conclavev1.Progress) {

@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// An invalid submission is refused by name, and leaves nothing in the queue.
+// An invalid submission is refused with its problem, and leaves nothing in the queue.
 func TestSubmissionsThatCannotBe(t *testing.T) {
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
@@ -71,8 +71,8 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// The same run submitted again is one run while it waits or runs. One that has ended is not
-// run again, and says so; one of somebody else does not say whose it is.
+// Submitting the same run again while it waits or runs finds that run. A run that has ended is not run again, and the
+// error says so. The error for another student's run does not say whose it is.
 func TestSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
@@ -97,7 +97,7 @@ func TestSubmittedAgain(t *testing.T) {
 	}
 }
 
-// Runs are for students: nodes cannot use them. A worker gives its name.
+// Only students can use runs; nodes cannot. A worker must give its name.
 func TestTheQueueIsForStudents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
@@ -128,7 +128,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	_, err = mute.Recv()
 	roundtest.WantStatus(t, err, codes.InvalidArgument, "must give its name")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
-	// A claim is worth nothing under another certificate.
+	// A claim is useless with another certificate.
 	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a",
 		Claim: run.GetClaim()}).ended(); end.GetReason() == "" {
 		t.Error("eve has lab's run")

@@ -18,9 +18,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// While a server collects answers, or sleeps before its charge, another one may charge the
-// round. The student then gets that one's answer; neither the audit log nor the metrics call
-// it a release of this server. An answer to another question is not handed out.
+// While a server collects answers, or is suspended before its charge, another one may charge the round. The student
+// then gets that answer, and neither audit log nor metrics count it as this server's release. An answer to another
+// question is not returned.
 func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, other := range []bool{false, true} {
@@ -96,7 +96,7 @@ func TestRoundChargedByAnotherMeanwhile(t *testing.T) {
 	}
 }
 
-// digestOf is the hash of what a round says.
+// digestOf is the hash of a round's content.
 func digestOf(t *testing.T, r *conclavev1.Round) [32]byte {
 	var a payload.Assembly
 	part := &conclavev1.RoundPart{Run: r.GetRun(), Round: r.GetNumber(), Parts: 1,
@@ -105,7 +105,7 @@ func digestOf(t *testing.T, r *conclavev1.Round) [32]byte {
 	return testkit.Value(a.Payload()).Digest
 }
 
-// stable gives the one serialized form that is stored and hashed.
+// stable returns the one serialized form that is stored and hashed.
 func stable(m proto.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

@@ -16,15 +16,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// tappedEtcd is an etcd from which entries of the ledger cannot be read while away is set, and which counts the
-// records of runs that are read.
+// tappedEtcd is an etcd whose ledger entries cannot be read while away is set. It counts reads of run records.
 type tappedEtcd struct {
 	coordinator.Embedded
 	away atomic.Bool
 	runs atomic.Int64
 }
 
-// tap gives rounds and queue of the cluster's server a tapped etcd. Nobody asks anything yet.
+// tap gives the rounds and the queue of the cluster's server a tapped etcd, before any request.
 func (c *cluster) tap(t *testing.T) *tappedEtcd {
 	t.Helper()
 	e := &tappedEtcd{Embedded: c.server.embedded}
@@ -35,7 +34,7 @@ func (c *cluster) tap(t *testing.T) *tappedEtcd {
 	return e
 }
 
-// KV is that of the etcd, tapped.
+// KV is the etcd's KV, tapped.
 func (e *tappedEtcd) KV(client *clientv3.Client, observe func(string, time.Duration, error)) clientv3.KV {
 	return tappedKV{e.Embedded.KV(client, observe), e}
 }

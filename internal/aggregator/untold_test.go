@@ -11,8 +11,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A release whose entry cannot be told to nodes is not handed out: asked again, also of another leader, it is
-// the same, charged once, and nodes know of it before the student does.
+// A release is not returned if nodes cannot be sent its entry. Asked again, also of another leader, it is the same,
+// charged once, and nodes have its entry before the student has the release.
 func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
 	c := newCluster(t, Options{})
 	u := c.tap(t)
@@ -26,7 +26,7 @@ func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
 		told, err = ledger.ParseNext(testkit.Receive(t, n.entries), told.Seq, told.Hash)
 		testkit.Must(t, err)
 	}
-	next(node) // that the dataset is there; of the run nodes hear with its first release
+	next(node) // the dataset's entry; the run's comes with its first release
 	stored := func(round uint64) (release []byte, paid ledger.Entry) {
 		t.Helper()
 		release, paid, found, err := c.server.store.Release(testkit.Within(t), spec.Name, round)
@@ -59,7 +59,7 @@ func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
 	}
 	same(0, r, before)
 
-	// An entry of another run stands between what nodes know and the next release.
+	// Another run's entry comes between the last one sent and the next release.
 	student.open(t, spec.Dataset, func(s *conclavev1.RunSpec) { s.Name = "other" })
 	u.away.Store(true)
 	student.refused(t, roundtest.VoteRound(spec.Name, 1, 2), codes.Unavailable, "ledger up to entry 6")

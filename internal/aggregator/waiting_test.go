@@ -25,7 +25,7 @@ func refusal(key payload.Key, waiting bool, reason string) *conclavev1.WorkReque
 	}}}
 }
 
-// Over the wire: one site waits, the student hears of it, and the round goes on by itself.
+// Over the wire: one site must decide, the student sees that, and the round continues by itself.
 func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	c := shared(t)
 	student, d := c.student(t), c.dataset()
@@ -86,7 +86,7 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 	}
 }
 
-// The ledger charges the cost that nodes were told: they read the plan from the terms, and the entry that pays from the
+// The ledger charges the cost that nodes were shown: they read the plan from the terms, and the paying entry from the
 // round.
 func TestTermsSayWhatIsCharged(t *testing.T) {
 	c := shared(t)
@@ -129,7 +129,7 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 	}
 }
 
-// All nodes hear that a run has ended, those that let it wait and the others, once.
+// All nodes, waiting or not, are told once that a run has ended.
 func TestNodesHearThatARunIsOver(t *testing.T) {
 	c := shared(t)
 	student, d := c.student(t), c.dataset()
@@ -148,7 +148,7 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 			t.Errorf("a node was told %v", w)
 		}
 	}
-	// It would be asked again, were there another round; the other run still waits.
+	// The node would be asked again in a next round; the other run still waits.
 	student.mustAsk(t, roundtest.VoteRound(later.Name, 1, 3))
 	if n := len(north.rounds); n != 2 {
 		t.Errorf("north was asked %d rounds; want the first of each run", n)
@@ -158,8 +158,8 @@ func TestNodesHearThatARunIsOver(t *testing.T) {
 	}
 }
 
-// Over the wire: a node is asked once on a stream whether its site permits a run, and no round is
-// sent to anybody before a quorum does.
+// Over the wire: a node is asked once per stream whether its site permits a run, and no round is sent before a quorum
+// permits it.
 func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
 	c := shared(t)
 	student, d := c.student(t), c.dataset()
@@ -200,7 +200,7 @@ func TestNodesAreAskedOnceWhetherTheyMay(t *testing.T) {
 	}
 }
 
-// Sites are told which student submitted or opened a run, and its purpose. The worker is not named.
+// Sites see which student submitted or opened a run, and its purpose, but not the worker.
 func TestSitesAreToldWhoAsks(t *testing.T) {
 	c := shared(t)
 	d := c.dataset()

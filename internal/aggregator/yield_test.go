@@ -10,8 +10,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A run that waits for teachers that will never come keeps its worker as long as no other run needs it. Then it goes to
-// the end of the queue, and loses nothing.
+// A run that waits for teachers that never come keeps its worker until another run needs it. Then it goes to the end
+// of the queue, and loses nothing.
 func TestARunThatWaitsForAQuorumGivesItsWorkerAway(t *testing.T) {
 	c := newCluster(t, Options{}, small, func(config *Config) { config.QuorumPatience = time.Second })
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")

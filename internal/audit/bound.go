@@ -12,8 +12,7 @@ const (
 	// pilotShare is such that 1 in pilotShare trials chooses the event. Few trials are enough, because the bound
 	// is flat around its best event.
 	pilotShare = 4
-	// pilotAlpha is the margin with which the pilot's counts are taken. It has no
-	// part in the guarantee.
+	// pilotAlpha is the margin for the pilot's counts. The guarantee does not depend on it.
 	pilotAlpha = 0.1
 	// maxThresholds bounds the events that are tried on the pilot.
 	maxThresholds = 64

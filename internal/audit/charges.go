@@ -12,10 +12,8 @@ import (
 // errUneven says that the runs of one spec have no common claim.
 var errUneven = errors.New("runs of one spec were charged differently, so that they have no common claim to audit")
 
-// readCharges checks the chain of a ledger and returns the events of each of its
-// runs, merged. What they come to is not recomputed for every run, as
-// `conclave ledger verify` does: the audit accounts for one of them, since all
-// must be equal.
+// readCharges checks the chain of a ledger and returns the merged events of each run. Unlike `conclave ledger verify`
+// it does not recompute the price of every run: the audit prices one of them, because all must be equal.
 func readCharges(lines [][]byte) (map[string][]privacy.Event, error) {
 	runs := map[string][]privacy.Event{}
 	var last ledger.Entry

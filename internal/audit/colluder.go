@@ -88,8 +88,8 @@ func (p *colluder) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, 
 	if err != nil {
 		return nil, err
 	}
-	values := []int64{0, countScale}
-	if err := a.Mask(values); err != nil {
+	values, err := a.Mask([]int64{0, countScale})
+	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()

@@ -60,8 +60,8 @@ var mutants = map[string]struct {
 	"half the noise share": {mutant.Mistake{File: "../../gnmax/share.go", Right: "SetInt64(int64(honest))",
 		Wrong: "SetInt64(int64(4*honest))"}, ViewColluders},
 	"no masks of pairs": {mutant.Mistake{File: "../masking/party.go",
-		Right: "\t\tif m.GetSite() != a.party.site {\n\t\t\tmasks = append(",
-		Wrong: "\t\tif false {\n\t\t\tmasks = append("}, ViewAnswers},
+		Right: "\tfor _, i := range a.partners {\n\t\tmasks = append(",
+		Wrong: "\tfor _, i := range a.partners[:0] {\n\t\tmasks = append("}, ViewAnswers},
 }
 
 // The command finds each mistake; half of the noise it overlooks once in 200 times.

@@ -16,15 +16,14 @@ type Files struct {
 	Revoked string `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// IssuedFiles names the files that authority.Issue writes for an identity, with the
-// authority's.
+// IssuedFiles are the files that authority.Issue writes for an identity, and the authority's.
 func IssuedFiles(dir string, role Role, name string) Files {
 	base := filepath.Join(dir, string(role)+"-"+name)
 	ca, _ := AuthorityFiles(dir)
 	return Files{CA: ca, Cert: base + ".crt", Key: base + ".key"}
 }
 
-// RevokedFile is where the authority in dir keeps its list of revoked certificates.
+// RevokedFile is the path of the revocation list of the authority in dir.
 func RevokedFile(dir string) string { return filepath.Join(dir, "revoked.crl") }
 
 // AuthorityFiles are the files of the authority in dir.
@@ -32,11 +31,10 @@ func AuthorityFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 }
 
-// SiteFiles are the files of one identity at its site. Only Request leaves it, and Cert
-// comes back.
+// SiteFiles are the files of one identity at its site. Only Request leaves the site, and Cert comes back.
 type SiteFiles struct {
 	Files
-	NextKey string // of a renewal, until its certificate is installed
+	NextKey string // for a renewal, until its certificate is installed
 	Request string
 }
 

@@ -19,7 +19,7 @@ func Fingerprint(public crypto.PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// SpellFingerprint writes a fingerprint in groups, to be read out.
+// SpellFingerprint formats a fingerprint in groups, for reading aloud.
 func SpellFingerprint(fingerprint string) string {
 	var groups []string
 	for len(fingerprint) > 4 {
@@ -29,12 +29,12 @@ func SpellFingerprint(fingerprint string) string {
 	return strings.Join(append(groups, fingerprint), " ")
 }
 
-// LeastFingerprint is the smallest number of hex digits of a key's fingerprint that is compared: 128 bits, too many to
-// match with a different key.
+// LeastFingerprint is the smallest number of hex digits of a key's fingerprint to compare: 128 bits, too many to
+// match with another key.
 const LeastFingerprint = 32
 
-// CheckFingerprint compares a fingerprint with one that a person read out: all of it, or at least LeastFingerprint hex
-// digits from its start, in groups or not.
+// CheckFingerprint compares a fingerprint with one that a person read out: all of it, or at least LeastFingerprint
+// hex digits from its start, with or without groups.
 func CheckFingerprint(told, fingerprint string, least int) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) < least || len(plain) > len(fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {

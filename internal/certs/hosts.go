@@ -14,8 +14,8 @@ var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0
 
 var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
 
-// SplitHosts checks the hosts at which the holder of a certificate is reached. Without this check an unreachable host
-// would show only when the connections of all peers fail.
+// SplitHosts checks the hosts by which the holder of a certificate is reached. Without this check an unreachable host
+// would only show when the connections of all peers fail.
 func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
 	if role == RoleAggregator && len(hosts) == 0 {
 		return nil, nil, errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")

@@ -23,13 +23,13 @@ const (
 	RoleStudent    Role = "student"
 	// RoleOperator may list, watch, cancel and remove the runs of all students, and nothing else.
 	RoleOperator Role = "operator"
-	// RoleApprover signs decisions on runs for the people of a site. It may call nothing of an aggregator's.
+	// RoleApprover signs decisions on runs for the people of a site. It may call no method of an aggregator.
 	RoleApprover Role = "approver"
-	// RoleJoiner travels in a site's start kit, and may only ask for the site's admission to a study.
+	// RoleJoiner is in a site's start kit, and may only ask for the site's admission to a study.
 	RoleJoiner Role = "joiner"
 )
 
-// Roles are all of them.
+// Roles lists all roles.
 func Roles() []Role {
 	return []Role{RoleAggregator, RoleNode, RoleStudent, RoleOperator, RoleApprover, RoleJoiner}
 }
@@ -40,7 +40,7 @@ const Scheme = "conclave"
 // namePattern keeps names plain: they become parts of file names and URIs.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// sitePattern is how a node's configuration names sites.
+// sitePattern is a valid site name in a node's configuration.
 var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // Identity is the holder of a certificate.
@@ -51,7 +51,7 @@ type Identity struct {
 
 func (i Identity) String() string { return fmt.Sprintf("%s %q", i.Role, i.Name) }
 
-// Validate checks that the role is one of a cluster and the name can be part of a file name.
+// Validate checks that the role exists and the name can be part of a file name.
 func (i Identity) Validate() error {
 	if !slices.Contains(Roles(), i.Role) {
 		return fmt.Errorf("role %q is unknown; use one of %v", i.Role, Roles())
@@ -63,14 +63,13 @@ func (i Identity) Validate() error {
 	return nil
 }
 
-// URI is the identity as a certificate contains it.
+// URI is the identity as in a certificate.
 func (i Identity) URI() *url.URL {
 	return &url.URL{Scheme: Scheme, Host: string(i.Role), Path: "/" + i.Name}
 }
 
-// PeerIdentity returns whom the peer's certificate names. It accepts
-// connections on which the certificate was verified against an authority: those
-// that a listener with tlsconfig.Server accepted. The error matches ErrNoIdentity.
+// PeerIdentity returns the identity in the peer's certificate. It accepts connections whose certificate was verified
+// against an authority: those that a listener with tlsconfig.Server accepted. The error matches ErrNoIdentity.
 func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return Identity{}, fmt.Errorf("%w: the peer presented no certificate that was verified;"+
@@ -79,8 +78,8 @@ func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	return IdentityOf(state.PeerCertificates[0])
 }
 
-// IdentityOf reads the identity from a certificate that has exactly one conclave URI, so
-// that it is never two things at once. The error matches ErrNoIdentity.
+// IdentityOf reads the identity from a certificate, which must have exactly one conclave URI, so that it is
+// unambiguous. The error matches ErrNoIdentity.
 func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	var found []*url.URL
 	for _, u := range cert.URIs {
@@ -97,15 +96,14 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	if err := id.Validate(); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrNoIdentity, err)
 	}
-	if *u != *id.URI() { // a port, a query, an escaped path
+	if *u != *id.URI() { // such as a port, a query or an escaped path
 		return Identity{}, fmt.Errorf("%w: %q is not of the form %s://<role>/<name>", ErrNoIdentity, u, Scheme)
 	}
 	return id, nil
 }
 
-// CheckSite holds a node's and a joiner's name to what sites are called. It is not part of Validate: the
-// name of a certificate that another authority issued is compared with the site's when it
-// is used.
+// CheckSite checks that a node's or joiner's name is a valid site name. It is not part of Validate, because the name
+// in another authority's certificate is compared with the site's when it is used.
 func (i Identity) CheckSite() error {
 	if (i.Role == RoleNode || i.Role == RoleJoiner) && !sitePattern.MatchString(i.Name) {
 		return fmt.Errorf("name %q is not a valid site name; a %s has the name of its site: 1 to 64 small letters,"+
@@ -119,10 +117,9 @@ func (i Identity) Subject() pkix.Name {
 	return pkix.Name{CommonName: string(i.Role) + "-" + i.Name}
 }
 
-// PeerName names the other side of a connection for the audit log: whom its
-// certificate names, as role/name, and the certificate's SHA-256 in hex. Both are empty
-// where it presented none, the name also where the certificate has none. It checks
-// nothing, which the handshake did; to authorize take [PeerIdentity].
+// PeerName names the other side of a connection for the audit log: the identity in its certificate, as role/name, and
+// the certificate's SHA-256 in hex. Both are empty without a certificate, and the name also without an identity. The
+// handshake has verified it; for authorization use [PeerIdentity].
 func PeerName(state tls.ConnectionState) (name, certificate string) {
 	if len(state.PeerCertificates) == 0 {
 		return "", ""

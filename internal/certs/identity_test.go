@@ -18,7 +18,7 @@ import (
 func TestIdentityURI(t *testing.T) {
 	for _, tc := range []struct {
 		uris []string
-		want certs.Identity // zero: refused
+		want certs.Identity // zero means refused
 	}{
 		{[]string{"conclave://node/north"}, certs.Identity{Role: certs.RoleNode, Name: "north"}},
 		{[]string{"spiffe://other/x", "conclave://student/lab-1.b"},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CheckTime says with ErrExpired that a certificate, read from file, is not valid now.
+// CheckTime returns ErrExpired if a certificate, read from file, is not valid now.
 func CheckTime(cert *x509.Certificate, file string, now time.Time) error {
 	switch {
 	case now.After(cert.NotAfter):
@@ -20,8 +20,7 @@ func CheckTime(cert *x509.Certificate, file string, now time.Time) error {
 	return nil
 }
 
-// VerifyChain verifies chain[0] with the rest as intermediates and gives the
-// reason a name of this package.
+// VerifyChain verifies chain[0] with the rest as intermediates, and maps the reason to an error of this package.
 func VerifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) error {
 	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:] {

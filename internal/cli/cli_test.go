@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tool is a program with a group of one command, which remembers its flags.
+// tool is a program with a group of one command, which records its flags.
 func tool(t *testing.T) (root *cobra.Command, format, level *string) {
 	t.Helper()
 	leaf := &cobra.Command{Use: "draw [flags]", Short: "draw rows"}
@@ -57,8 +57,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// A flag wins over the environment, which wins over the default and is checked
-// as a flag is.
+// A flag overrides the environment, which overrides the default and is checked like a flag.
 func TestFlagFromEnvironment(t *testing.T) {
 	const wrong = "environment variable CONCLAVE_LOG_LEVEL: --log-level %q: use debug, info, warn or error"
 	for _, test := range []struct {

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// input is what a person types, for all questions of a command.
+// input is the typed input, shared by all questions of a command.
 var input = sync.OnceValue(func() *bufio.Reader { return bufio.NewReader(os.Stdin) })
 
-// Confirm asks a question on standard error and says whether the answer on standard input is yes. Other answers than
-// yes and no are asked for again. The end of the input, or of the context, is no.
+// Confirm asks a question on standard error and reports whether the answer on standard input is yes. It repeats the
+// question after any answer except yes and no. The end of the input, or of the context, means no.
 func Confirm(ctx context.Context, question string) bool {
 	answer := make(chan bool, 1)
 	go func() { answer <- confirm(input(), os.Stderr, question) }()

@@ -1,8 +1,6 @@
-// Package cli is what the command lines of all programs share: how a program
-// runs and ends, what it says about wrong usage, flags that several commands
-// have, and manual pages. The commands of conclave are in the packages below.
+// Package cli is what the command lines of all programs share: how a program runs and ends, its messages about wrong
+// usage, flags of several commands, and manual pages. The commands of conclave are in the packages below.
 //
-// Results go to standard output, everything else to standard error. A program
-// ends with exit code 0 when it is done, 1 when it failed and 2 after wrong
-// usage; an [ExitError] has a code of its own.
+// Results go to standard output, everything else to standard error. A program ends with exit code 0 on success, 1 on
+// failure and 2 after wrong usage; an [ExitError] has its own code.
 package cli

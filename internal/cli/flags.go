@@ -27,13 +27,13 @@ func (c *choice) Set(value string) error {
 	return nil
 }
 
-// Choice adds a flag that takes one of at least two words. Its default need not be among them.
+// Choice adds a flag that takes one of at least two words. Its default may be another word.
 func Choice(c *cobra.Command, name, value, usage string, words ...string) *string {
 	v := &choice{value, words}
 	c.Flags().Var(v, name, usage)
 	complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc(name, complete); err != nil {
-		panic(err) // two flags of one name
+		panic(err) // two flags with one name
 	}
 	return &v.value
 }
@@ -50,7 +50,7 @@ func LogLevel(c *cobra.Command, what string) *string {
 	return level
 }
 
-// environment marks a flag that the environment may set, with its variable.
+// environment annotates a flag with the variable that may set it.
 const environment = "conclave_environment"
 
 // FromEnvironment lets a variable such as CONCLAVE_LOG_LEVEL set a flag such as log-level, unless the flag is

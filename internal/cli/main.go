@@ -17,7 +17,7 @@ import (
 // ExitError ends a program with a given exit code.
 type ExitError struct {
 	Code int
-	Err  error // nil where standard output has said all
+	Err  error // nil if standard output has said everything
 }
 
 func (e *ExitError) Error() string {
@@ -60,13 +60,13 @@ func Run(root *cobra.Command) int {
 		code = own.Code
 	}
 	if says := err.Error(); says != "" {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), text.Plain(says)) // some of it may be somebody else's
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.Name(), text.Plain(says)) // part of it may come from somebody else
 	}
 	return code
 }
 
-// complete gives a program what all have: a version, manual pages, completions,
-// help, the same words about wrong usage, and flags from the environment.
+// complete adds what all programs have: a version, manual pages, completions, help, the same messages about wrong
+// usage, and flags from the environment.
 func complete(root *cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.DisableAutoGenTag = true
@@ -77,7 +77,7 @@ func complete(root *cobra.Command) {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return fromEnvironment(c) }
 	root.AddCommand(manCommand())
-	cobra.EnableCommandSorting = false // commands are listed in the order in which people meet them
+	cobra.EnableCommandSorting = false // commands are listed in the order in which people need them
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	completeTree(root)
@@ -91,10 +91,9 @@ func complete(root *cobra.Command) {
 	}
 }
 
-// completeTree makes a command that says nothing of arguments refuse them, and
-// one that only holds others ask for one of these.
+// completeTree makes commands refuse unexpected arguments, and makes a group of commands ask for one of them.
 func completeTree(c *cobra.Command) {
-	c.DisableFlagsInUseLine = true // the lines of usage name the flags that matter
+	c.DisableFlagsInUseLine = true // the usage lines name the important flags
 	if c.Args == nil {
 		c.Args = noArguments
 		if c.ValidArgsFunction == nil {

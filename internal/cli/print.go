@@ -23,10 +23,10 @@ func PrintJSON(v any) error {
 // Warn prints a warning to standard error.
 func Warn(sentence string) { fmt.Fprintln(os.Stderr, "warning: "+sentence) }
 
-// Columns aligns lines of cells, which tabs separate, on standard output. Cells may be somebody else's words.
+// Columns aligns lines of tab-separated cells on standard output. Cells may contain foreign text.
 func Columns() *tabwriter.Writer {
 	return tabwriter.NewWriter(text.PlainWriter(os.Stdout), 0, 0, 2, ' ', 0)
 }
 
-// Dash stands for an empty cell in a line of [Columns].
+// Dash replaces an empty cell in a line of [Columns].
 func Dash(s string) string { return cmp.Or(s, "-") }

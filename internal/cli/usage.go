@@ -21,17 +21,15 @@ flags:
 {{.Flags.FlagUsagesWrapped 110 | trimTrailingWhitespaces}}{{end}}
 `
 
-// usageError is wrong usage; without a text, a command that needs another
-// behind it.
+// usageError is wrong usage; without a text, a group of commands was called without one.
 type usageError struct {
 	text string
-	at   *cobra.Command // whose help to read; nil for the command that was run
+	at   *cobra.Command // command whose help to read; nil for the command that was run
 }
 
 func (e *usageError) Error() string { return e.text }
 
-// Misuse is an error about the usage of a command. The program adds where help
-// is, and ends with exit code 2.
+// Misuse is an error about the usage of a command. The program adds where help is, and ends with exit code 2.
 func Misuse(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
@@ -49,8 +47,7 @@ func (e *usageError) show(c *cobra.Command) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n%s --help shows %s\n", c.Root().Name(), e.text, c.CommandPath(), what)
 }
 
-// noArguments refuses arguments; behind a command that holds others they are
-// taken for the name of one.
+// noArguments refuses arguments; after a group of commands they are taken as the name of one.
 func noArguments(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -63,7 +60,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	return &usageError{fmt.Sprintf("unknown command %q%s", args[0], suggestion(c, args[0], "")), c}
 }
 
-// OneArgument takes exactly one argument; what says what it is.
+// OneArgument requires exactly one argument; what names it.
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -89,10 +86,10 @@ func helpTopic(help *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError says what is wrong with a flag, in the words of all programs.
+// flagError says what is wrong with a flag, in the same words for all programs.
 func flagError(c *cobra.Command, err error) error {
 	if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 {
-		return noArguments(c, c.Flags().Args()) // the flag may well be one of the command that was meant
+		return noArguments(c, c.Flags().Args()) // the flag may belong to the command that was meant
 	}
 	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
 		cause := invalid.Unwrap()
@@ -126,7 +123,7 @@ func suggestion(c *cobra.Command, written, dashes string) string {
 	return "; did you mean " + dashes + strings.Join(alike, " or "+dashes) + "?"
 }
 
-// flagNames has a command for each flag: cobra suggests commands only.
+// flagNames has a command per flag, because cobra only suggests commands.
 func flagNames(c *cobra.Command) *cobra.Command {
 	names := &cobra.Command{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {

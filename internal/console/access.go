@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// tokenLife is how long the address may wait for its one use, sessionLife how long the cookie is good.
+	// tokenLife is how long the address may wait for its one use, sessionLife how long the cookie is valid.
 	tokenLife   = 5 * time.Minute
 	sessionLife = 12 * time.Hour
 	openPath    = "/open"
 )
 
-// policy lets a page load what this console serves, and nothing else; it has no script or style of its own.
+// policy lets a page load only what this console serves, without inline scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// access lets one browser in: who has the token makes it a cookie, once.
+// access admits one browser: the token is exchanged for a cookie once.
 type access struct {
-	host string // what the browser must have asked for, host:port
-	// path is before all paths, and nobody else's to know. Browsers send cookies to all ports of a host, those of other
-	// users' servers too, but none to another path than the cookie's.
+	host string // the Host that the browser must send, host:port
+	// path is the secret prefix of all paths. Browsers send a host's cookies to all of its ports, including other
+	// users' servers, but only to the cookie's path.
 	path   string
 	cookie string // its name; a browser may have several consoles
 	now    func() time.Time
 
 	mu      sync.Mutex
-	token   string // empty once it was used
+	token   string // empty after its use
 	session string // empty before that
 	since   time.Time
 }
@@ -49,16 +49,16 @@ func (a *access) address() string {
 	return "http://" + a.host + a.path + openPath + "?token=" + a.token
 }
 
-// links are the attributes of pages that lead to other ones of the console, and of nothing else: in texts and values
-// templates write quotes otherwise.
+// links matches the attributes of pages that link to other pages of the console. Templates escape quotes in texts and
+// values.
 var links = regexp.MustCompile(` (href|src|action|data-events)="/`)
 
-// placed is a page whose links begin with the console's path.
+// placed prefixes a page's links with the console's path.
 func (a *access) placed(page []byte) []byte {
 	return links.ReplaceAll(page, []byte(` ${1}="`+a.path+"/"))
 }
 
-// redeem makes the token a session, the first time that it comes.
+// redeem exchanges the token for a session, the first time that it comes.
 func (a *access) redeem(token string) (session string, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +69,7 @@ func (a *access) redeem(token string) (session string, ok bool) {
 	return a.session, true
 }
 
-// known says whether a request has the session's cookie.
+// known reports whether a request has the session's cookie.
 func (a *access) known(r *http.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +79,7 @@ func (a *access) known(r *http.Request) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// guard sets the headers of all answers, and lets through what comes from the person's browser.
+// guard sets the headers of all answers, and passes only requests from the person's browser.
 func (a *access) guard(next http.Handler) http.Handler {
 	next = http.StripPrefix(a.path, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func (a *access) guard(next http.Handler) http.Handler {
 			w.Header().Set(name, value)
 		}
 		switch {
-		case r.Host != a.host: // a name of somebody else that leads to this machine
+		case r.Host != a.host: // a foreign name that resolves to this machine
 			http.Error(w, "This console answers at http://"+a.host+" alone.", http.StatusMisdirectedRequest)
 		case same(r.URL.Path, a.path+openPath):
 			a.open(w, r)
@@ -104,8 +104,8 @@ func (a *access) guard(next http.Handler) http.Handler {
 	})
 }
 
-// open sets the cookie. The page that follows is asked for by this one: after a redirect from another site's link
-// the browser would keep the cookie back.
+// open sets the cookie. This page then requests the next one: after a redirect from another site's link the browser
+// would withhold the cookie.
 func (a *access) open(w http.ResponseWriter, r *http.Request) {
 	session, ok := "", false
 	if r.Method == http.MethodGet {

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Nobody gets anything without the cookie, and the token makes one cookie, once.
+// Without the cookie everything is refused, and the token gives one cookie, once.
 func TestTheTokenWorksOnce(t *testing.T) {
 	s := serve(t)
 	address := s.Address()
@@ -51,7 +51,7 @@ func TestTheTokenWorksOnce(t *testing.T) {
 	}
 }
 
-// Of many who come with the token at the same moment one is let in.
+// If many present the token at the same moment, one is admitted.
 func TestOneOfManyIsLetIn(t *testing.T) {
 	a := newAccess("127.0.0.1:1")
 	token := a.token
@@ -89,7 +89,7 @@ func TestTokenAndSessionEnd(t *testing.T) {
 	}
 }
 
-// A name that leads to this machine is not this console's, whoever asks by it.
+// A request by another name for this machine is refused, whoever sends it.
 func TestRebindingIsRefused(t *testing.T) {
 	s := serve(t)
 	address := s.Address()
@@ -110,7 +110,7 @@ func TestRebindingIsRefused(t *testing.T) {
 	}
 }
 
-// A form counts that this console's own page sent, and no other, also with the cookie.
+// Only forms from this console's own pages are accepted, even with the cookie.
 func TestForeignOriginsAreRefused(t *testing.T) {
 	s := serve(t)
 	s.open(t)
@@ -192,7 +192,7 @@ func TestMethodsAndStates(t *testing.T) {
 	}
 }
 
-// The console listens where nobody else can reach it.
+// The console only listens on a loopback.
 func TestOnlyALoopbackIsListenedOn(t *testing.T) {
 	for _, listen := range []string{"", ":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.org:80",
 		"127.0.0.1",
@@ -212,8 +212,8 @@ func TestOnlyALoopbackIsListenedOn(t *testing.T) {
 	testkit.Must(t, c.Close())
 }
 
-// Browsers send cookies to all ports of a host: a page of another user's server on this machine gets none, as it does
-// not know the path; and the cookie without the path opens nothing.
+// Browsers send cookies to all ports of a host. Another user's server on this machine gets none, because it does not
+// know the path, and the cookie without the path opens nothing.
 func TestOtherPortsGetNoCookie(t *testing.T) {
 	s := serve(t)
 	got := make(chan int, 1)

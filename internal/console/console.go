@@ -19,7 +19,7 @@ const (
 	maxBody = 2 << 20
 	// mostStreams bounds the open streams of events: one for each open page.
 	mostStreams = 64
-	// farewell is how long requests have to end when the console does.
+	// farewell is how long requests may continue when the console ends.
 	farewell = 2 * time.Second
 )
 
@@ -29,7 +29,7 @@ var files embed.FS
 // Link is an entry of the navigation.
 type Link struct{ Path, Text string }
 
-// Console serves the pages that are added to it. Add all of them before Serve.
+// Console serves the pages added to it. Add all of them before Serve.
 type Console struct {
 	who       string
 	nav       []Link
@@ -40,17 +40,17 @@ type Console struct {
 	streams   chan struct{}
 
 	mu   sync.Mutex
-	said notice // what the last form came to, until a page has shown it
+	said notice // the last form's result, until a page has shown it
 }
 
-// notice is a sentence on top of the next page.
+// notice is a sentence at the top of the next page.
 type notice struct {
 	Text    string
 	Problem bool
 }
 
-// New listens on a loopback address, host:port, for a person whom who names. The templates of pages are files
-// *.html, each with a template "main".
+// New listens on a loopback address, host:port; who names the person. Pages have templates in files *.html, each with
+// a template "main".
 func New(listen, who string, nav []Link, pages fs.FS) (*Console, error) {
 	at, err := netip.ParseAddrPort(listen)
 	if err != nil || !at.Addr().IsLoopback() || at.Addr().Zone() != "" {
@@ -73,7 +73,7 @@ func New(listen, who string, nav []Link, pages fs.FS) (*Console, error) {
 	return c, nil
 }
 
-// Address opens the console, once and within a few minutes.
+// Address is the URL that opens the console, once and within a few minutes.
 func (c *Console) Address() string { return c.access.address() }
 
 // Get adds a page.
@@ -87,11 +87,11 @@ func (c *Console) Get(path string, page func(*http.Request) (View, error)) {
 	})
 }
 
-// Post adds what a form does, which is read when do is called. It returns where the person goes on, and a sentence
-// about what was done.
+// Post adds a form's action. The form is parsed before do is called. do returns the next page, and a sentence about
+// the result.
 func (c *Console) Post(path string, do func(*http.Request) (to, say string, err error)) {
 	c.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		// What is asked of others may take longer than a page.
+		// Requests to others may take longer than a page.
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -123,10 +123,10 @@ func parseForm(r *http.Request) error {
 	return nil
 }
 
-// Handle adds what is neither a page nor a form.
+// Handle adds a handler that is neither a page nor a form.
 func (c *Console) Handle(pattern string, h http.HandlerFunc) { c.mux.HandleFunc(pattern, h) }
 
-// handler is all of the console, behind its checks.
+// handler is the whole console, behind its checks.
 func (c *Console) handler() http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return c.access.guard(cross.Handler(http.MaxBytesHandler(c.mux, maxBody)))
@@ -145,7 +145,7 @@ func (c *Console) Serve(ctx context.Context) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		if server.Shutdown(last) != nil {
-			_ = server.Close() // what did not end by itself
+			_ = server.Close() // ends the remaining requests
 		}
 	})
 	defer stopped()

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// beat is how often a stream says that it is there, so that an end is noticed.
+// beat is the interval of keep-alive messages, so that a closed stream is noticed.
 const beat = 20 * time.Second
 
-// Events adds a stream that tells a page when it has changed. follow calls changed each time until it returns, which
-// it does when the context ends.
+// Events adds a stream that notifies a page of changes. follow calls changed for each change and returns when the
+// context ends.
 func (c *Console) Events(path string, follow func(ctx context.Context, r *http.Request, changed func()) error) {
 	c.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -41,7 +41,7 @@ func (c *Console) Events(path string, follow func(ctx context.Context, r *http.R
 			done <- follow(ctx, r, func() {
 				select {
 				case changes <- struct{}{}:
-				default: // the page is told anyway
+				default: // the page is notified anyway
 				}
 			})
 		}()
@@ -57,7 +57,7 @@ func (c *Console) Events(path string, follow func(ctx context.Context, r *http.R
 				ok = say(":\n\n")
 			case err := <-done:
 				done <- nil
-				// The last change may be that the run ended: nothing more is to be told then.
+				// The last change may be the end of the run; after it there are no events.
 				say("event: change\ndata:\n\n")
 				if err == nil {
 					say("event: end\ndata:\n\n")

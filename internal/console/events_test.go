@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A page is told of each change at once, and of the end; too many pages are refused.
+// A page is notified at once of each change and of the end; too many streams are refused.
 func TestEvents(t *testing.T) {
 	s := serve(t)
 	s.open(t)

@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// pageSize is how many lines of a table one page has.
+// pageSize is the number of table rows on one page.
 const pageSize = 50
 
-// maxQuery bounds what is searched for, in bytes.
+// maxQuery bounds a search text, in bytes.
 const maxQuery = 200
 
-// List is a part of a table: what a person searched for, one page of it.
+// List is one page of the rows that match a search.
 type List[T any] struct {
 	Rows []T
-	// All counts the table, Found what the search found.
+	// All counts the table's rows, Found the matches.
 	All, Found int
 	Query      string
 	Filter     string
 	// Page counts from 1.
 	Page, Pages int
 	path        string
-	more        url.Values // that the list's address has besides
+	more        url.Values // other parameters of the list's URL
 }
 
-// With adds a parameter of the page to the addresses of the list.
+// With adds a parameter to the URLs of the list.
 func (l List[T]) With(name, value string) List[T] {
 	l.more = url.Values{name: {value}}
 	return l
 }
 
-// ListOf takes what a request asks for out of a table. Its parameters are q, words that text must have, filter, and
-// page. filtered says whether a line passes a filter that is not empty.
+// ListOf selects what a request asks for from a table. Its parameters are q, words that a row's text must contain,
+// filter, and page. filtered reports whether a row passes a nonempty filter.
 func ListOf[T any](r *http.Request, all []T, text func(T) string, filtered func(T, string) bool) List[T] {
 	asked := r.URL.Query()
 	l := List[T]{All: len(all), Query: cut(asked.Get("q")), Filter: cut(asked.Get("filter")), path: r.URL.Path}
@@ -71,7 +71,7 @@ func hasAll(text string, words []string) bool {
 	return true
 }
 
-// At is the address of another page of the list.
+// At is the URL of another page of the list.
 func (l List[T]) At(page int) string {
 	q := url.Values{}
 	maps.Copy(q, l.more)
@@ -87,7 +87,7 @@ func (l List[T]) At(page int) string {
 	return l.path + "?" + q.Encode()
 }
 
-// From and To number the lines that are shown, from 1; both are 0 where there are none.
+// From and To number the rows shown, from 1; both are 0 if there are none.
 func (l List[T]) From() int {
 	if l.Found == 0 {
 		return 0
@@ -95,5 +95,5 @@ func (l List[T]) From() int {
 	return (l.Page-1)*pageSize + 1
 }
 
-// To is the number of the last line that is shown.
+// To is the number of the last row shown.
 func (l List[T]) To() int { return (l.Page-1)*pageSize + len(l.Rows) }

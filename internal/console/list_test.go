@@ -20,7 +20,7 @@ func numbers(query string) List[int] {
 	return ListOf(r, all, strconv.Itoa, func(n int, filter string) bool { return filter == "even" && n%2 == 0 })
 }
 
-// Of ten thousand lines a page has fifty, and its addresses keep what was asked for.
+// A page shows fifty of ten thousand rows, and its URLs keep the request.
 func TestListOf(t *testing.T) {
 	l := numbers("")
 	testkit.Same(t, "the first page", []int{50, 1, 50, 200, 10_000}, []int{len(l.Rows), l.From(), l.To(), l.Pages,
@@ -39,7 +39,7 @@ func TestListOf(t *testing.T) {
 	testkit.Same(t, "nothing", []int{0, 0, 0, 1}, []int{len(l.Rows), l.From(), l.To(), l.Pages})
 }
 
-// Whatever is asked for, a page of the list comes, and its own address asks for the same.
+// Any request gives a page of the list whose own URL gives the same page.
 func FuzzListOf(f *testing.F) {
 	for _, query := range []string{"", "q=1&page=2", "page=-1", "page=99999999999999999999", "q=%ff%00&filter=even",
 		"q=a;b",

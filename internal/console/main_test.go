@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// served is a console with a page, a form and a stream, and a browser that has not been there.
+// served is a console with a page, a form and a stream, and a browser that has not opened it.
 type served struct {
 	*Console
 	base    string
@@ -70,7 +70,7 @@ func serve(t *testing.T) *served {
 	return s
 }
 
-// answer is what came of a request.
+// answer is the response to a request.
 type answer struct {
 	*http.Response
 	text string
@@ -98,7 +98,7 @@ func (s *served) ask(t *testing.T, method, path, body string, change ...func(*ht
 	return answer{got, string(raw)}
 }
 
-// open lets the browser in.
+// open admits the browser.
 func (s *served) open(t *testing.T) {
 	t.Helper()
 	if a := s.ask(t, http.MethodGet, s.Address(), ""); a.StatusCode != http.StatusOK {

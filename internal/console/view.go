@@ -12,19 +12,19 @@ import (
 	"unicode/utf8"
 )
 
-// View is a page as its template shows it.
+// View is the content of a page for its template.
 type View struct {
 	// Page is the name of its template's file, without .html.
 	Page  string
 	Title string
-	// Events is the address of the stream that tells when the page has changed; empty where none does.
+	// Events is the URL of the stream that reports changes of the page; empty without one.
 	Events string
 	Data   any
 
-	status int // of the answer; 0 for 200
+	status int // HTTP status; 0 means 200
 }
 
-// shown is what templates get.
+// shown is the data for templates.
 type shown struct {
 	View
 	Who    string
@@ -33,12 +33,12 @@ type shown struct {
 	Notice notice
 }
 
-// Here says whether an entry of the navigation is that of the page.
+// Here reports whether a navigation entry is the current page.
 func (s shown) Here(l Link) bool {
 	return s.Path == l.Path || l.Path != "/" && strings.HasPrefix(s.Path, l.Path+"/")
 }
 
-// Error is one whose page has a status of HTTP.
+// Error is an error whose page has an HTTP status.
 type Error struct {
 	Status int
 	Err    error
@@ -46,10 +46,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns what it is about.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotFound is the error of a page that there is not.
+// NotFound is the error for a page that does not exist.
 func NotFound(format string, args ...any) error {
 	return &Error{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
@@ -63,7 +63,7 @@ func problem(err error) View {
 	return View{Page: "problem", Title: "This page cannot be shown", Data: sentence(err), status: status}
 }
 
-// sentence is an error as a sentence. What begins with the name of a field or a file stays as it is.
+// sentence formats an error as a sentence. A field or file name at its start is kept.
 func sentence(err error) string {
 	text := strings.TrimSpace(err.Error())
 	if word, _, _ := strings.Cut(text, " "); !strings.ContainsAny(word, ":._-/") {
@@ -76,7 +76,7 @@ func sentence(err error) string {
 	return text
 }
 
-// parse makes a template of each file that has a page, with the layout and the parts of all pages around it.
+// parse makes a template for each page's file, with the common layout and parts.
 func parse(pages fs.FS) (map[string]*template.Template, error) {
 	layout, err := template.New("layout").Funcs(functions).ParseFS(files, "templates/*.html")
 	if err != nil {
@@ -87,7 +87,7 @@ func parse(pages fs.FS) (map[string]*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parts *template.Template // those that pages share
+	var parts *template.Template // shared by all pages
 	if parts, err = layout.Clone(); err == nil {
 		parts, err = parts.ParseFS(pages, "*.html")
 	}
@@ -107,10 +107,10 @@ func parse(pages fs.FS) (map[string]*template.Template, error) {
 	return all, nil
 }
 
-// render answers with a page, whole or not at all.
+// render sends a whole page, or nothing of it.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, v View) {
 	s := shown{View: v, Who: c.who, Nav: c.nav, Path: r.URL.Path}
-	if r.Header.Get("X-Live") == "" { // a page that brings itself up to date shows it already
+	if r.Header.Get("X-Live") == "" { // a page that updates itself shows it already
 		c.mu.Lock()
 		s.Notice, c.said = c.said, notice{}
 		c.mu.Unlock()
@@ -129,5 +129,5 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, v View) {
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}
-	_, _ = w.Write(c.access.placed(page.Bytes())) // a browser that is gone
+	_, _ = w.Write(c.access.placed(page.Bytes())) // the browser is gone
 }

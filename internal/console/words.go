@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// functions are those of templates.
+// functions are the functions for templates.
 var functions = template.FuncMap{
 	"epsilon": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	"when":    When,
@@ -23,7 +23,7 @@ var functions = template.FuncMap{
 	"bytes": Bytes,
 }
 
-// When is a time of RFC 3339 for people, to the minute; a dash where it is none.
+// When formats an RFC 3339 time for people, to the minute; a dash if it is invalid.
 func When(at string) string {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {
@@ -32,7 +32,7 @@ func When(at string) string {
 	return t.UTC().Format("2006-01-02 15:04") + " UTC"
 }
 
-// Bytes is a number of bytes for people.
+// Bytes formats a number of bytes for people.
 func Bytes(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	v, i := float64(n), 0

@@ -10,8 +10,8 @@ import (
 // for each message, which thousands of nodes send to one aggregator.
 const window = 4 << 20
 
-// TransportOptions are the settings of gRPC by which nodes and students keep a
-// connection. They are exported for measurements, whose nodes behave like real ones.
+// TransportOptions are the gRPC settings with which nodes and students keep a connection. They are exported so that
+// nodes in measurements behave like real ones.
 func TransportOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: PingEvery, Timeout: pingTimeout}),

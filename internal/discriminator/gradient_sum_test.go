@@ -317,7 +317,7 @@ func TestSitesSampleAtTheirRate(t *testing.T) {
 	}
 }
 
-// Samples that are taken piece by piece add up to the same.
+// Samples processed piece by piece give the same sum.
 func TestLargeGradientSums(t *testing.T) {
 	const units = 2*chunk + 300
 	table := questiontest.SmallTable(t, units, 3)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// abandon adds the entry of a question that was given up.
+// abandon adds the entry of an abandoned question.
 func (w *writer) abandon(run string, round uint64, event privacy.Event) {
 	w.t.Helper()
 	e := releaseOf(unlimited(), round, event)
@@ -18,7 +18,7 @@ func (w *writer) abandon(run string, round uint64, event privacy.Event) {
 	w.pay(run, e)
 }
 
-// An abandoned question counts as spent, and is no release.
+// An abandoned question counts as spent, but is no release.
 func TestVerifyAbandonedQuestions(t *testing.T) {
 	worst := confident
 	worst.Answered = worst.Asked

@@ -19,9 +19,9 @@ import (
 const (
 	EntryOpen    = "open"    // a dataset and its budget; the first entry of a ledger
 	EntryRun     = "run"     // a run and its budget
-	EntryRoster  = "roster"  // the sites that were there at a run's first question
+	EntryRoster  = "roster"  // the sites connected at a run's first question
 	EntryRelease = "release" // an answer and what it cost
-	// EntryAbandoned is a question that nodes were asked and that was abandoned before its release: it costs the most
+	// EntryAbandoned is a question that nodes were asked and that was abandoned before its release. It costs the most
 	// that its answer could have cost.
 	EntryAbandoned = "abandoned"
 	EntryClose     = "close" // the end of a run
@@ -33,24 +33,24 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000Z"
 )
 
-// FormatDay writes a day as ledger entries have it.
+// FormatDay formats a day as in ledger entries.
 func FormatDay(t time.Time) string { return t.UTC().Format(dayLayout) }
 
-// FormatTime writes a time to milliseconds, as the queue and the sites' ledgers have it.
+// FormatTime formats a time to milliseconds, as in the queue and the sites' ledgers.
 func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// Entry is one line of the ledger of one dataset. Fill in what belongs to its
-// type, then [Entry.Seal] it to the entry before.
+// Entry is one line of the ledger of one dataset. Fill in the fields of its type, then [Entry.Seal] it to the
+// previous entry.
 //
 //	open     dataset, budget, unit, neighbouring
-//	run      dataset, run, budget, plan, facts, masked where its sums are
+//	run      dataset, run, budget, plan, facts, masked if its sums are
 //	roster   dataset, run, roster
 //	release  dataset, run, round, planned, kind, events, queries, answered, entries, epsilon_spent, release_sha256
 //	abandoned  dataset, run, round, planned, kind, events, queries, answered, epsilon_spent
-//	close    dataset, run, epsilon_spent; where files were given out manifest_sha256, and by if a worker made them
+//	close    dataset, run, epsilon_spent; if files were given out manifest_sha256, and by if a worker made them
 //
-// Fence belongs to all of them, day to all but those of questions: how long an answer took can
-// depend on the records that it is about, and its noise does not cover that.
+// All of them have a fence. All except questions have a day: the time that an answer takes can depend on its records,
+// and its noise does not cover that.
 type Entry struct {
 	Seq     uint64  `json:"seq"`           // from 1, without gaps
 	Day     string  `json:"day,omitempty"` // see FormatDay
@@ -58,28 +58,27 @@ type Entry struct {
 	Dataset string  `json:"dataset"`
 	Run     string  `json:"run,omitempty"`
 	Round   *uint64 `json:"round,omitempty"`
-	// Planned is the place, from 0, of the entry of the run's plan that paid for a release,
-	// and Kind that entry's kind of question.
+	// Planned is the index of the plan entry that paid for a release, and Kind that entry's kind of question.
 	Planned *int   `json:"planned,omitempty"`
 	Kind    string `json:"kind,omitempty"`
 	Opening
 	Roster []Site `json:"roster,omitempty"`
 	Charge
-	// Manifest is the SHA-256, in hex, of the list of the files that a run gives out.
+	// Manifest is the SHA-256, in hex, of the run's list of files.
 	Manifest string `json:"manifest_sha256,omitempty"`
-	// By is the student that closed a run with that list, if it is not the student that wanted the run: a worker.
+	// By is the student that closed a run with that list, if it is a worker and not the student that wanted the run.
 	By       string `json:"by,omitempty"`
-	Fence    int64  `json:"fence"`    // of the leadership that wrote it; never falls
-	Previous string `json:"previous"` // hash of the entry before, empty for the first
+	Fence    int64  `json:"fence"`    // fence of the leadership that wrote it; never falls
+	Previous string `json:"previous"` // hash of the previous entry, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
 }
 
 // Opening holds the budget in the entry of a dataset or a run.
 type Opening struct {
 	Budget       *privacy.Budget `json:"budget,omitempty"`
-	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, and what each costs
-	Masked       *masking.Group  `json:"masked,omitempty"`       // among whom the run's sums are masked
-	Facts        *Facts          `json:"facts,omitempty"`        // what else is known of a run
+	Plan         privacy.Plan    `json:"plan,omitempty"`         // all that a run may ask, with costs
+	Masked       *masking.Group  `json:"masked,omitempty"`       // the group that masks the sums
+	Facts        *Facts          `json:"facts,omitempty"`        // other facts about a run
 	Unit         string          `json:"unit,omitempty"`         // "record" or the column of the privacy unit
 	Neighbouring string          `json:"neighbouring,omitempty"` // for example "add-or-remove-one-unit"
 }
@@ -90,10 +89,9 @@ type Charge struct {
 	// Queries counts the release's uses of the entry's mechanism, and Answered the answered queries.
 	Queries  int64 `json:"queries,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
-	// Entries is the length of the vector that a release holds, 0 of votes and selections.
+	// Entries is the length of a release's vector, 0 for votes and selections.
 	Entries int64 `json:"entries,omitempty"`
-	// EpsilonSpent is the running figure of the run after this entry, at the
-	// run's delta; see [Running].
+	// EpsilonSpent is the run's spending after this entry, at the run's delta; see [Running].
 	EpsilonSpent  float64 `json:"epsilon_spent"`
 	ReleaseSHA256 string  `json:"release_sha256,omitempty"` // hex, of the stored answer
 }
@@ -108,9 +106,8 @@ func (e Entry) Canonical() ([]byte, error) {
 	return line, nil
 }
 
-// Seal chains the entry to the one before (nil for the first of a ledger): it
-// sets Seq, Previous and Hash. It refuses an entry whose fields do not fit its
-// type, and leaves it as it was then.
+// Seal chains the entry to the previous one (nil for the first of a ledger): it sets Seq, Previous and Hash. It
+// refuses an entry whose fields do not fit its type, and then leaves it unchanged.
 func (e *Entry) Seal(previous *Entry) error {
 	sealed := *e
 	sealed.Seq, sealed.Previous = 1, ""
@@ -140,8 +137,8 @@ func (e Entry) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// parseEntry reads a line and accepts its canonical form alone, so that two
-// different lines never mean the same entry.
+// parseEntry parses a line and accepts only its canonical form, so that two different lines never mean the same
+// entry.
 func parseEntry(line []byte) (Entry, error) {
 	var e Entry
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -159,15 +156,15 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// SeqOf reads the number of the entry in a line, without checking anything else.
+// SeqOf reads only the number of the entry in a line, and checks nothing else.
 func SeqOf(line []byte) (uint64, error) {
 	var e struct{ Seq uint64 }
 	err := json.Unmarshal(line, &e)
 	return e.Seq, err
 }
 
-// ParseNext reads the canonical line of the entry that follows the one with a number and a hash,
-// 0 and "" before the first, and checks that it does.
+// ParseNext parses the canonical line of the entry after the one with a number and a hash (0 and "" before the
+// first), and checks that it follows.
 func ParseNext(line []byte, seq uint64, hash string) (Entry, error) {
 	e, err := parseEntry(line)
 	if err != nil {
@@ -270,8 +267,7 @@ func (e Entry) validate() error {
 	return nil
 }
 
-// entryFields says which optional fields an entry of a type has; it has all of
-// them and no others.
+// entryFields lists the optional fields of each entry type: an entry has exactly these.
 var entryFields = map[string]map[string]bool{
 	EntryOpen:   {"dataset": true, "day": true, "budget": true, "unit": true, "neighbouring": true},
 	EntryRun:    {"dataset": true, "day": true, "run": true, "budget": true, "facts": true},
@@ -305,7 +301,7 @@ func (e Entry) validateMasked() error {
 	return nil
 }
 
-// OfQuestion says that the entry charges a question, released or abandoned. Such entries have no day.
+// OfQuestion reports whether the entry charges a question, released or abandoned. Such entries have no day.
 func (e Entry) OfQuestion() bool { return e.Type == EntryRelease || e.Type == EntryAbandoned }
 
 func (e Entry) validateQuestion() error {

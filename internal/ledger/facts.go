@@ -10,22 +10,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Facts are further facts in a run's entry besides its budget and plan, so that a certificate cannot contradict them.
+// Facts are more facts in a run's entry, besides its budget and plan, so that a certificate cannot contradict them.
 type Facts struct {
-	Student      string `json:"student"` // who wanted the run, as its certificate names it
+	Student      string `json:"student"` // the student that wanted the run, as in its certificate
 	Pipeline     string `json:"pipeline"`
 	SchemaSHA256 string `json:"schema_sha256"`
-	Teachers     uint32 `json:"teachers"` // that the run was planned with
+	Teachers     uint32 `json:"teachers"` // number that the run was planned with
 	// Coin marks a baseline, whose answers are coin flips.
 	Coin    bool   `json:"coin,omitempty"`
 	Purpose string `json:"purpose,omitempty"`
-	// Study is the study that the run is of, nil for none.
+	// Study is the run's study, or nil.
 	Study *study.Block `json:"study,omitempty"`
-	// Earlier are closed runs of the same dataset of whose releases this one's rows are made too.
+	// Earlier are closed runs of the same dataset whose releases also went into this run's rows.
 	Earlier []string `json:"earlier,omitempty"`
 }
 
-// MaxEarlier bounds the runs that a run goes on from.
+// MaxEarlier bounds the runs that a run continues.
 const MaxEarlier = 16
 
 func (f *Facts) validate() error {
@@ -58,8 +58,7 @@ func (f *Facts) validate() error {
 	return nil
 }
 
-// Site is one of a run's roster: an institution with the nodes and teachers that were there when the run's first
-// question was asked.
+// Site is an institution in a run's roster, with its nodes and teachers at the run's first question.
 type Site struct {
 	Site     string `json:"site"`
 	Nodes    uint32 `json:"nodes"`
@@ -69,7 +68,7 @@ type Site struct {
 // MaxSites bounds a roster: an entry must fit a line and a request to etcd.
 const MaxSites = 5000
 
-// validateRoster checks an entry's roster: sites in the order of their names, each once.
+// validateRoster checks an entry's roster: sites sorted by name, each once.
 func (e Entry) validateRoster() error {
 	if len(e.Roster) > MaxSites {
 		return privacy.FieldErrorf("roster", "has %d sites; %d are the most", len(e.Roster), MaxSites)
@@ -87,7 +86,7 @@ func (e Entry) validateRoster() error {
 	return nil
 }
 
-// Before are the runs that a run went on from, and those that these went on from.
+// Before are the runs that a run continues, directly and indirectly.
 func (v Verification) Before(run string) []string {
 	runs := []string{run}
 	for i := 0; i < len(runs); i++ {
@@ -110,7 +109,7 @@ func (a *verifier) opens(e Entry) error {
 	return nil
 }
 
-// fixRoster takes the roster of a run, which is in the ledger before its first question.
+// fixRoster records the roster of a run, which must precede its first question.
 func (a *verifier) fixRoster(run *RunTotal, e Entry) error {
 	if run.Roster != nil || len(a.rounds[e.Run]) > 0 {
 		return fmt.Errorf("the roster of run %q was fixed before, or comes after its first question", e.Run)

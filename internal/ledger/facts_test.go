@@ -89,7 +89,7 @@ func TestHistoriesOfFactsThatCannotBe(t *testing.T) {
 	}
 }
 
-// goesOn opens a run that goes on from another.
+// goesOn opens a run that continues another.
 func (w *writer) goesOn(run, from string) {
 	w.t.Helper()
 	f := *facts

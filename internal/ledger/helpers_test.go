@@ -46,7 +46,7 @@ func sampled(rate, sigma float64, count int64) privacy.Event {
 	return privacy.Event{Kind: privacy.SubsampledGaussian, Rate: rate, NoiseMultiplier: sigma, Count: count}
 }
 
-// unlimited is a plan that has all mechanisms of these tests, as often as the budget admits.
+// unlimited is a plan with all mechanisms of these tests, as often as the budget admits.
 func unlimited() privacy.Plan {
 	of := func(kind, stage string, e privacy.Event) privacy.Planned {
 		e = e.Times(1)
@@ -61,12 +61,12 @@ func unlimited() privacy.Plan {
 	}
 }
 
-// paidBy is the entry of a plan with the mechanism of an event, the first one where none has.
+// paidBy is the index of the plan entry with the mechanism of an event, or of the first entry.
 func paidBy(plan privacy.Plan, e privacy.Event) int {
 	return max(0, slices.IndexFunc(plan, func(p privacy.Planned) bool { return p.Mechanism.Times(1) == e.Times(1) }))
 }
 
-// releaseOf is a release of an event, at the expense of the plan's entry with its mechanism.
+// releaseOf is a release of an event, charged to the plan entry with its mechanism.
 func releaseOf(plan privacy.Plan, round uint64, e privacy.Event) Entry {
 	at := paidBy(plan, e)
 	return Entry{

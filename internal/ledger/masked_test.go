@@ -29,7 +29,7 @@ func (w *writer) openMasked(run string, g *masking.Group) {
 		Opening: Opening{Budget: &budget, Plan: unlimited(), Masked: g, Facts: facts}})
 }
 
-// The entry that opens a masked run holds its group, and the noise follows from that.
+// The entry that opens a masked run has its group, which determines the noise.
 func TestVerifyAMaskedRun(t *testing.T) {
 	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 	w.open("plain", privacy.Budget{Epsilon: 1, Delta: 1e-5})
@@ -48,7 +48,7 @@ func TestVerifyAMaskedRun(t *testing.T) {
 	closeTo(t, "the surplus factor", g.Surplus(10), 1.2909944487358056, 1e-15)
 }
 
-// forged replaces text of a ledger and recomputes the hash chain, like an author of a false ledger.
+// forged replaces text of a ledger and recomputes the hash chain, like the author of a false ledger.
 func forged(t *testing.T, w *writer, change func(*Entry)) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -99,7 +99,7 @@ func TestVerifyRefusesAGroupThatHidesNothing(t *testing.T) {
 		"close") {
 		t.Errorf("of an entry that closes: %v", err)
 	}
-	// A key is spelled in one way.
+	// A key has only one spelling.
 	hex := group(3, 3, 1).Members[0].Key.Hex()
 	raw = bytes.Replace(forged(t, w, func(*Entry) {}), []byte(hex), []byte(strings.ToUpper(hex)), 1)
 	if _, err := verifyStrict(raw); err == nil || !strings.Contains(err.Error(), "not in canonical form") {

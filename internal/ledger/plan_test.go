@@ -20,7 +20,7 @@ func (w *writer) openPlanned(run string, budget privacy.Budget, plan privacy.Pla
 	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: plan, Facts: facts}})
 }
 
-// plannedLedger has a run that makes some of its releases, and the class shares.
+// plannedLedger has a run with some of its releases, and the class shares.
 func plannedLedger(t testing.TB, dataset, run privacy.Budget, plan privacy.Plan, releases int) *writer {
 	w := newWriter(t, dataset)
 	w.openPlanned("one", run, plan)
@@ -159,7 +159,7 @@ func TestSealRefusesMisplacedPlans(t *testing.T) {
 			t.Errorf("sealed: %+v", e)
 		}
 	}
-	// A plan that is changed afterwards, including its hashes, no longer covers the same releases.
+	// A plan that is changed later, with its hashes, no longer covers the same releases.
 	w := plannedLedger(t, byPLD, byPLD, plan, 3)
 	if _, err := verify(w.bytes()); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestVerifyFindsAlteredStages(t *testing.T) {
 			}
 		}
 	}
-	for at := range []int{2, 3} { // or an entry is left out
+	for at := range []int{2, 3} { // or an entry is omitted
 		altered := append(append([]string(nil), lines[:2+at]...), lines[3+at:]...)
 		if _, err := verify([]byte(strings.Join(altered, ""))); err == nil {
 			t.Errorf("without line %d it verifies", 3+at)
@@ -94,7 +94,7 @@ func TestVerifyFindsAlteredStages(t *testing.T) {
 	}
 }
 
-// A plan is kept also where it holds selections, pure noise and two kinds of samples.
+// A plan with selections, pure noise and two kinds of samples is also enforced.
 func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")

@@ -8,9 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// VerifyStrict is [Verify] for a ledger from other hands. It refuses, in
-// addition, what no aggregator writes even where hashes and budgets hold: words
-// it does not use, and rounds that do not count from 0 in order.
+// VerifyStrict is [Verify] for a ledger from somebody else. It also refuses what no aggregator writes, even if hashes
+// and budgets are valid: unknown words, and rounds that do not count up from 0.
 func VerifyStrict(r io.Reader) (Verification, error) { return verifyLedger(r, true) }
 
 // neighbourings are the relations that datasets are opened with.

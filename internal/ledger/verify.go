@@ -35,24 +35,24 @@ type RunTotal struct {
 	Budget            privacy.Budget
 	Plan              privacy.Plan
 	Facts             Facts
-	Opened, Ended     string          // the days of its entries; Ended is empty while it is not closed
+	Opened, Ended     string          // days of its entries; Ended is empty until it is closed
 	Roster            []Site          // nil before its first question
-	Manifest          string          // SHA-256 of the list of its files; empty where it gave out none
-	GaveOut           string          // the student that stands for them: who wanted the run, or its worker
-	Masked            *masking.Group  // among whom its sums were masked; nil where they were not
-	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil where the filter is not pld
+	Manifest          string          // SHA-256 of its list of files, or empty
+	GaveOut           string          // the student that gives them out: the run's own, or its worker
+	Masked            *masking.Group  // the group that masked its sums, or nil
+	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil unless the filter is pld
 	Used              []int64         // uses of each entry of the plan
 	Events            []privacy.Event // merged
 	Price             privacy.Price   // at the run's delta
 	Closed            bool
-	Head              string // hash of its closing entry, empty while it is not closed
+	Head              string // hash of its closing entry, empty until it is closed
 	Releases          int
 	Queries, Answered int64 // of releases
-	Abandoned         int   // questions that were given up, which Events hold too
+	Abandoned         int   // abandoned questions, also in Events
 }
 
-// ErrUnclosed matches, with errors.Is, the error that a ledger ends while a run is open: the run is still in progress,
-// or the end of the ledger was cut off.
+// ErrUnclosed matches, with errors.Is, the error that a ledger ends while a run is open: the run is still in
+// progress, or the end of the ledger was removed.
 var ErrUnclosed = errors.New("a run is not closed")
 
 // UnclosedError names the runs without a closing entry.
@@ -77,14 +77,12 @@ func (e *LineError) Error() string { return fmt.Sprintf("ledger line %d: %v", e.
 // Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Verify reads a ledger file (one canonical entry per line) and believes
-// nothing in it: it recomputes every hash, every run's epsilon after every
-// release, and whether the filter would have admitted it under the budgets of
-// run and dataset. The first thing wrong is a [*LineError].
+// Verify reads a ledger file (one canonical entry per line) without trusting it. It recomputes every hash, every
+// run's epsilon after every release, and whether the filter would have admitted it under the budgets of run and
+// dataset. The first problem is a [*LineError].
 //
-// A ledger that is right but ends with an open run gives the whole verification
-// and an [*UnclosedError]. That a ledger goes on after its last closed run is
-// not visible in it: compare Head with the one in the release certificate.
+// A valid ledger that ends with an open run gives the whole verification and an [*UnclosedError]. A ledger does not
+// show whether it continued after its last closed run: compare Head with the one in the release certificate.
 func Verify(r io.Reader) (Verification, error) { return verifyLedger(r, false) }
 
 func verifyLedger(r io.Reader, strict bool) (Verification, error) {
@@ -131,7 +129,7 @@ type verifier struct {
 	last   Entry
 	rounds map[string]map[uint64]bool // run -> rounds released
 	result Verification
-	// planPrice is the price of the plan of a dataset's only run, if the filter is pld, at the dataset's delta.
+	// planPrice is the price of the plan of the dataset's only run at the dataset's delta, if the filter is pld.
 	planPrice *privacy.Price
 }
 
@@ -173,7 +171,7 @@ func (a *verifier) chain(e Entry) error {
 	return nil
 }
 
-// meaning checks the entry against what went before.
+// meaning checks the entry against earlier ones.
 func (a *verifier) meaning(e Entry) error {
 	if (e.Type == EntryOpen) != (a.result.Entries == 0) {
 		return errors.New("a ledger begins with the entry that opens its dataset, and has only one of that type")

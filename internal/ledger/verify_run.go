@@ -52,7 +52,7 @@ func (r RunTotal) spending() privacy.Spending {
 	return p
 }
 
-// charge checks the entry of a question, released or abandoned, and adds up its cost.
+// charge checks the entry of a question, released or abandoned, and adds its cost.
 func (a *verifier) charge(run *RunTotal, e Entry) error {
 	if a.rounds[e.Run][*e.Round] {
 		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)

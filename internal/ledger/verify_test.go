@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// writer appends entries the way a coordinator does.
+// writer appends entries as a coordinator does.
 type writer struct {
 	t       testing.TB
 	entries []Entry
@@ -32,7 +32,7 @@ func newWriter(t testing.TB, budget privacy.Budget) *writer {
 	return w
 }
 
-// add seals whatever it is given, right or wrong in its place.
+// add seals any entry, valid or not.
 func (w *writer) add(e Entry) {
 	w.t.Helper()
 	if !e.OfQuestion() {
@@ -60,7 +60,7 @@ func (w *writer) open(run string, budget privacy.Budget) {
 	w.add(Entry{Type: EntryRun, Run: run, Opening: Opening{Budget: &budget, Plan: unlimited(), Facts: facts}})
 }
 
-// release pays by the entry of the run's plan with the mechanism of the event.
+// release pays with the plan entry that has the event's mechanism.
 func (w *writer) release(run string, round uint64, event privacy.Event) {
 	w.t.Helper()
 	plan := w.plans[run]
@@ -184,7 +184,7 @@ func TestVerifyFindsAnOpenRun(t *testing.T) {
 	}
 }
 
-// Every byte of a ledger counts: a flipped bit is detected in every byte, and all 255 other values of some bytes.
+// Every byte of a ledger matters: a flipped bit is detected in every byte, and all 255 other values in some bytes.
 func TestVerifyFindsEveryFlippedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -238,7 +238,7 @@ func TestVerifyFindsMovedLines(t *testing.T) {
 	whole := bytes.Join(lines, nil)
 	for end := 0; end < len(whole); end += 5 {
 		if end == len(lines[0]) {
-			continue // a dataset without runs is a ledger too; the certificate's head tells
+			continue // a dataset without runs is also a valid ledger; the certificate's head shows the difference
 		}
 		if _, err := verify(whole[:end]); err == nil {
 			t.Fatalf("cut off at byte %d: not found", end)
@@ -262,8 +262,7 @@ func TestVerifyFindsAnyEdit(t *testing.T) {
 	})
 }
 
-// Ledgers whose hashes are all right, but which tell of something that must not
-// happen.
+// Ledgers with valid hashes that describe something that must not happen.
 func TestVerifyFindsWrongHistories(t *testing.T) {
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	for _, c := range []struct {
@@ -350,7 +349,7 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 	}
 }
 
-// A run of sums of gradients adds up as one of votes does.
+// A run of sums of gradients is verified like one of votes.
 func TestVerifyASumsLedger(t *testing.T) {
 	w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 	w.open("one", privacy.Budget{Epsilon: 1, Delta: 1e-5})
@@ -373,7 +372,7 @@ func TestVerifyASumsLedger(t *testing.T) {
 		}
 		closeTo(t, name, run.Price.Epsilon, mustAccount(t, w.spent["one"], 1e-5).Epsilon, 1e-12)
 	}
-	// If the entry has less noise than was charged for, its figure is wrong.
+	// If the entry has less noise than was charged, its figure is wrong.
 	for i := range w.entries {
 		if len(w.entries[i].Events) == 1 && w.entries[i].Events[0].Kind == privacy.Gaussian {
 			w.entries[i].Events = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
@@ -393,7 +392,7 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 	at := func(e *Entry, place int) { e.Planned, e.Kind = &place, unlimited()[place].Kind }
 	confidentPlace, shares2 := 2, shares.Times(2)
 	for _, c := range []struct {
-		name, message string // no message: nothing is wrong
+		name, message string // an empty message means a valid ledger
 		event         privacy.Event
 		change        func(e *Entry)
 	}{
@@ -451,11 +450,11 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 	}
 }
 
-// Ledgers whose hashes, budgets and plans are all right, but that no aggregator writes.
+// Ledgers with valid hashes, budgets and plans that no aggregator writes.
 func TestStrictFindsWhatNoAggregatorWrites(t *testing.T) {
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	for _, c := range []struct {
-		name, message string // no message: nothing is wrong
+		name, message string // an empty message means a valid ledger
 		line          int
 		write         func(w *writer)
 	}{

@@ -37,7 +37,7 @@ func TestTheDemosRunIsValid(t *testing.T) {
 	}
 }
 
-// The example is a run of every pipeline, and can be paid for.
+// The example can run every pipeline within its budget.
 func TestTheExampleIsARunOfEveryPipeline(t *testing.T) {
 	for _, name := range pipelines.Names(nil) {
 		dir := filepath.Join(t.TempDir(), "example")
@@ -57,7 +57,7 @@ func TestTheExampleIsARunOfEveryPipeline(t *testing.T) {
 	}
 }
 
-// The files of the example cluster fit together and the loaders take them.
+// The files of the example cluster are consistent and load.
 func TestTheExampleClusterFitsTogether(t *testing.T) {
 	agg, err := aggregator.LoadConfig(filepath.Join(clusterDir, "aggregator.yaml"))
 	testkit.Must(t, err)
@@ -117,7 +117,7 @@ func TestTheExampleClusterFitsTogether(t *testing.T) {
 	}
 }
 
-// The policy of the example is one, for the example's dataset.
+// The example policy is valid for the example's dataset.
 func TestTheExamplesPolicyIsOne(t *testing.T) {
 	p, err := sitepolicy.Read(filepath.Join(clusterDir, "policy.yaml"))
 	testkit.Must(t, err)
@@ -137,8 +137,7 @@ func sameFile(t *testing.T, a, b string) bool {
 	return os.SameFile(x, y)
 }
 
-// Every field that a file may have stands in its example, set or commented out,
-// after a comment that says what it is for.
+// Every field that a file may have is in its example, set or commented out, after a comment that explains it.
 func TestTheExamplesShowEveryField(t *testing.T) {
 	for name, of := range map[string]reflect.Type{
 		"aggregator.yaml": reflect.TypeFor[aggregator.Config](), "teacher-north.yaml": reflect.TypeFor[node.Config](),
@@ -154,7 +153,7 @@ func TestTheExamplesShowEveryField(t *testing.T) {
 	}
 }
 
-// fieldNames lists the YAML names of a struct and of those in it, but for those in some.
+// fieldNames lists the YAML names of a struct and its nested structs, except some.
 func fieldNames(t reflect.Type, but ...reflect.Type) (names []string) {
 	for t.Kind() == reflect.Slice {
 		t = t.Elem()

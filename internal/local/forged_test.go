@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// signs signs a statement by a certificate of the run's own authority, which issues it if there is none.
+// signs signs a statement with a certificate of the run's own authority, which issues it if needed.
 func (p proven) signs(t *testing.T, role certs.Role, name string, s attest.Statement) attest.Signature {
 	t.Helper()
 	dir := filepath.Join(p.out, "state", "certs")
@@ -35,7 +35,7 @@ func (p proven) signs(t *testing.T, role certs.Role, name string, s attest.State
 	return testkit.Value(attest.SignBy(f, s))
 }
 
-// release signs manifest, certificate and reports of a bundle by a student.
+// release signs manifest, certificate and reports of a bundle as a student.
 func (p proven) release(t *testing.T, b proof.Bundle, student string) {
 	t.Helper()
 	c, err := certificate.Parse(b["certificate.json"])
@@ -48,7 +48,7 @@ func (p proven) release(t *testing.T, b proof.Bundle, student string) {
 	b["signatures.json"] = testkit.Value(s.Canonical())
 }
 
-// relist makes manifest and certificate fit the files of a bundle.
+// relist updates manifest and certificate to match the files of a bundle.
 func relist(t *testing.T, b proof.Bundle) {
 	t.Helper()
 	m, err := proof.ParseManifest(b[proof.ManifestFile])
@@ -62,7 +62,7 @@ func relist(t *testing.T, b proof.Bundle) {
 	edit(t, b, "certificate.json", hex.EncodeToString(before[:]), hex.EncodeToString(after[:]))
 }
 
-// failsOn is whether a check of a name or with a text in it did not hold.
+// failsOn reports whether a check with this name or text failed.
 func failsOn(found proof.Findings, text string) bool {
 	for _, c := range found.Checks {
 		if (c.State == proof.Failed || c.State == proof.Missing) && strings.Contains(c.What+" "+c.Says, text) {
@@ -72,7 +72,7 @@ func failsOn(found proof.Findings, text string) bool {
 	return false
 }
 
-// A certificate of the authority does not make another student the run's.
+// Another student's certificate from the same authority cannot sign for the run.
 func TestAnotherStudentDoesNotSignForTheRun(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")
@@ -97,8 +97,8 @@ func TestAnotherStudentDoesNotSignForTheRun(t *testing.T) {
 	}
 }
 
-// reseal makes a ledger of the run's own entries, changed by alter, with a certificate of it that the aggregator and
-// the student sign, and no site.
+// reseal makes a ledger from the run's own entries, changed by alter, with a certificate signed by the aggregator and
+// the student, but by no site.
 func (p proven) reseal(t *testing.T, run string, alter func([]ledger.Entry) []ledger.Entry) proof.Bundle {
 	t.Helper()
 	b := maps.Clone(p.bundle)
@@ -144,8 +144,8 @@ func (p proven) reseal(t *testing.T, run string, alter func([]ledger.Entry) []le
 	return b
 }
 
-// An aggregator and a student without any site prove nothing: not by a run in which nothing was asked, and not by
-// one that went on from another and asked nothing itself.
+// An aggregator and a student without any site prove nothing: neither with a run that asked nothing, nor with one
+// that continues another and asked nothing itself.
 func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")
@@ -183,7 +183,7 @@ func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
 	}
 }
 
-// A report that is not the listed one is found also where nobody signed and no authority is named.
+// A report that differs from the listed one is found even without signatures and without a named authority.
 func TestAReportIsCheckedWithoutSignature(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")
@@ -201,7 +201,7 @@ func TestAReportIsCheckedWithoutSignature(t *testing.T) {
 	}
 }
 
-// Not even the run's own student signs for another list than the one that the run was closed with.
+// Even the run's own student cannot sign a different list from the one that the run was closed with.
 func TestAListIsSignedOnceARunIsClosed(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")

@@ -28,7 +28,7 @@ func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wante
 	raw, err := os.ReadFile(filepath.Join(state, heldOutFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(state, "etcd")); err == nil || !wanted {
-			return 0, nil // begun without
+			return 0, nil // begun without a hold-out
 		}
 		return spec.HeldOut(schema), nil
 	}
@@ -45,7 +45,7 @@ func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wante
 	return h.Share, nil
 }
 
-// keepHeldShare notes what a run holds out.
+// keepHeldShare stores the share that a run holds out.
 func keepHeldShare(state string, share float64) error {
 	raw, err := json.Marshal(heldOut{share})
 	if err == nil {

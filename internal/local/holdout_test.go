@@ -29,7 +29,7 @@ func TestUnitsAreHeldOutWhole(t *testing.T) {
 	}
 	testkit.Must(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	const share = 0.2
-	// The file is named in two ways, and a quarter of it is no site's.
+	// The file is named in two ways, and a quarter of it belongs to no site.
 	spec := &runfile.Spec{Data: []runfile.Data{{Site: "a", File: path, Share: 0.5},
 		{Site: "b", File: filepath.Join(filepath.Dir(path), ".", "..", filepath.Base(filepath.Dir(path)), "visits.csv"),
 			Share: 0.25}}}
@@ -79,7 +79,7 @@ func TestRowsAreHeldOutOfARun(t *testing.T) {
 	if e.Rows.Test+e.Rows.Train != whole.Len() || e.Rows.Test == 0 {
 		t.Errorf("%+v of %d rows", e.Rows, whole.Len())
 	}
-	// What a run began with stays, whatever is asked later.
+	// The initial share stays, whatever is requested later.
 	spec.Evaluate.HoldOut = 0.4
 	if got, err := heldShare(filepath.Join(out, "state"), spec, whole.Schema(), false); err != nil || got != 0.1 {
 		t.Errorf("the run goes on with %v held out (%v)", got, err)

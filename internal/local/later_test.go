@@ -26,7 +26,7 @@ var runWithRoom = runOn("table.csv", "privacy: {epsilon: 1, delta: 1e-5, dataset
 	strings.Replace(votes, ", step: 0.01", "", 1)+
 	"pgb: {rounds: 5, candidates: 200}\nweighting: {mlp: {hidden: 4, steps: 3, rate: 0.2}}\n")
 
-// finished is a run whose stages follow it: it is in the folder from, and its stages are in folders beside it.
+// finished is a run with later stages: it is in the folder from, and its stages are in neighbouring folders.
 type finished struct{ dir, from string }
 
 func (f finished) stage(t *testing.T, name string, o run.LaterOptions) (*results.Result, string, error) {
@@ -40,7 +40,7 @@ func (f finished) stage(t *testing.T, name string, o run.LaterOptions) (*results
 	return result, out, err
 }
 
-// mustStage is a stage that works.
+// mustStage is a stage that must succeed.
 func (f finished) mustStage(t *testing.T, name string, o run.LaterOptions) (*results.Result, string) {
 	t.Helper()
 	result, out, err := f.stage(t, name, o)
@@ -48,7 +48,7 @@ func (f finished) mustStage(t *testing.T, name string, o run.LaterOptions) (*res
 	return result, out
 }
 
-// refuses wants stages to be refused with an error that says what is wrong.
+// refuses requires that stages are refused with this error.
 func refuses(t *testing.T, o run.LaterOptions, want string) {
 	t.Helper()
 	if _, err := run.NewLater(o); err == nil || !strings.Contains(err.Error(), want) {
@@ -56,8 +56,8 @@ func refuses(t *testing.T, o run.LaterOptions, want string) {
 	}
 }
 
-// Stages follow a finished run on its own cluster and ledger, within what its dataset has
-// left, and their certificates speak of all that their rows are made of.
+// Stages follow a finished run on its own cluster and ledger, within its dataset's remaining budget, and their
+// certificates cover everything that their rows are made from.
 func TestStagesOfAFinishedRun(t *testing.T) {
 	t.Parallel()
 	spec, dir, from := begin(t, runWithRoom)
@@ -87,7 +87,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Errorf("%d weights, %v", len(table.Weights()), err)
 	}
 
-	// Free ones go on from the run alone, and leave its ledger as it was.
+	// Free stages need only the run, and do not change its ledger.
 	_, free := f.mustStage(t, "free", run.LaterOptions{Post: []string{"drs"}})
 	if c, _ = verified(t, free); c.Run != "small" || c.Earlier != nil {
 		t.Errorf("certificate %+v", c)
@@ -96,7 +96,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 		t.Error("the ledger changed")
 	}
 
-	// What is left does not suffice: nothing is asked, and no run is opened.
+	// The remaining budget is too small: nothing is asked, and no run is opened.
 	_, _, err = f.stage(t, "dear", run.LaterOptions{Weights: "logreg-noised", Epsilon: 1.4})
 	if !errors.Is(err, student.ErrOverBudget) && !errors.Is(err, student.ErrRefused) {
 		t.Errorf("more than is left: %v", err)
@@ -133,8 +133,8 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 }
 
-// What was paid for is not thrown away where a stage fails: the rows without it are written, by a run and by
-// stages of their own, and what was spent is told. Stages can be tried on them.
+// Paid results are kept if a stage fails: a run, or stages of their own, write the rows without it, and report what
+// was spent. Other stages can use these rows.
 func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -154,7 +154,7 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 		return spec, finished{dir, from}
 	}
 	_, trained := fails("[drs]", "without the stages")
-	// Whoever changes what the run was changes nothing of what is said of it.
+	// Editing the run's files afterwards changes no statement about the run.
 	files(t, trained.dir, map[string]string{"other.yaml": strings.NewReplacer("pipeline: pategan", "pipeline: dpgan",
 		"teachers: 14", "teachers: 500").Replace(runWithRoom)})
 	_, out := trained.mustStage(t, "weighted", run.LaterOptions{Run: filepath.Join(trained.dir, "other.yaml"),
@@ -162,7 +162,7 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 	if c, _ := verified(t, out); c.Pipeline != "pategan" || c.Teachers != 14 {
 		t.Errorf("certificate %+v", c)
 	}
-	// A folder is that of one run.
+	// A folder belongs to one run.
 	testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
 	if _, _, err := trained.stage(t, "weighted", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.1}); err == nil ||
 		!strings.Contains(err.Error(), "holds what was begun of run") {
@@ -184,7 +184,7 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 			t.Error(page)
 		}
 	}
-	// A run.yaml of other data is not that of the run.
+	// A run.yaml with other data does not belong to the run.
 	files(t, boosted.dir, map[string]string{"other-schema.yaml": string(testkit.Read(t, spec.Schema)) + "\n",
 		"other.yaml": strings.Replace(spec.Text, "schema.yaml", "other-schema.yaml", 1)})
 	refuses(t, run.LaterOptions{From: boosted.from, Run: filepath.Join(boosted.dir, "other.yaml"),

@@ -1,12 +1,9 @@
-// Package local plays a whole cluster on one machine: an authority, an
-// aggregator with an embedded etcd, a node for each site, and the student, each
-// the real thing, talking over TLS on loopback sockets.
+// Package local runs a whole cluster on one machine: an authority, an aggregator with an embedded etcd, a node for
+// each site, and the student. Each is the real program code, and they talk over TLS on loopback sockets.
 //
-// Start with [Run]. What a local run does not show is what a real cluster is
-// for: here one process holds the data of all sites, so the sites trust
-// whoever runs it. The guarantee for what it releases is the same, but it holds
-// for one output folder: each has a ledger of its own, and nobody adds up what
-// runs in other folders spent on the same data.
+// Start with [Run]. A local run lacks what a real cluster is for: one process has the data of all sites, so the sites
+// trust the person who runs it. The guarantee for its releases is the same, but it holds for one output folder. Each
+// folder has its own ledger, and nobody adds up what runs in other folders spent on the same data.
 package local
 
 import (
@@ -44,9 +41,9 @@ type Options struct {
 	// Out is the folder for the results. The cluster's state is stored below it, so that an interrupted run
 	// resumes when it is started again.
 	Out string
-	// Coin replaces votes by coin flips, the baseline.
+	// Coin replaces votes with coin flips, the baseline.
 	Coin bool
-	// Hooks see what is PRIVATE, for measurements and tests.
+	// Hooks see PRIVATE values, for measurements and tests.
 	Hooks aggregator.Hooks
 	// Log receives the log of all roles; nil logs nothing.
 	Log *zap.Logger
@@ -75,8 +72,8 @@ func (o Options) warn(sentence string) {
 // ErrFinished says that the folder holds a finished run. Nothing was started.
 var ErrFinished = errors.New("the output folder holds a finished run")
 
-// Run executes a spec on a cluster of its own and then stops the cluster. If ctx ends first, or anything fails,
-// running the same spec in the same folder again resumes the run.
+// Run executes a spec on its own cluster and then stops the cluster. If ctx ends first, or anything fails, running
+// the same spec in the same folder again resumes the run.
 func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Result, err error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -202,7 +199,7 @@ func cluster(ctx context.Context, job *run.Job, work executor, sites []*node.Sit
 		group.Go(func() error { return n.Run(ctx) })
 	}
 	group.Go(func() error {
-		defer cancel() // the student's end is the cluster's
+		defer cancel() // the cluster ends with the student
 		var err error
 		result, err = executeStudent(ctx, job.Spec.Path, work, server.Addr().String(), state, o)
 		return err
@@ -242,7 +239,7 @@ func makeFolders(out, state string) error {
 	return nil
 }
 
-// executeStudent executes what was made of a run.yaml.
+// executeStudent executes the job of a run.yaml.
 func executeStudent(ctx context.Context, path string, work executor, address, state string,
 	o Options) (*results.Result, error) {
 	c := student.DefaultConfig()
@@ -280,7 +277,7 @@ func startAggregator(ctx context.Context, job *run.Job, state string, o Options)
 
 const studentName = "student"
 
-// validity is generous: a local run keeps its authority to itself.
+// validity is generous, because a local run keeps its authority to itself.
 const validity = 30 * 24 * time.Hour
 
 // issueCertificates creates an authority and a certificate for each role, or reuses those of an interrupted run.
@@ -308,7 +305,7 @@ func issueCertificates(dir string, spec *runfile.Spec) error {
 	return nil
 }
 
-// members are the sites of a masked run, with the fingerprints of the certificates that were made for them.
+// members are the sites of a masked run, with the fingerprints of their certificates.
 func members(dir string, spec *runfile.Spec) (all []runfile.Member, err error) {
 	for _, d := range spec.Data {
 		key, err := pemfile.LoadKey(certs.IssuedFiles(dir, certs.RoleNode, d.Site).Key)
@@ -353,7 +350,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 			spec.Privacy.Unit
 		c.Overlap = spec.Privacy.Overlap
 		c.Stream = d.Stream
-		later := len(spec.Data) - 1 - i // each of whom needs one
+		later := len(spec.Data) - 1 - i // each needs one
 		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
 		left, weight = left-c.Teachers, weight-d.Share
 		c.State = filepath.Join(state, "node-"+d.Site)
@@ -398,8 +395,7 @@ func (e *siteErrors) add(site string, err error) {
 	}
 }
 
-// newNodes makes the sites' nodes, which keep their manifests once they are
-// welcomed.
+// newNodes makes the sites' nodes, which store their manifests once they are welcomed.
 func newNodes(sites []*node.Site, address string, log *zap.Logger) ([]*node.Node, error) {
 	var nodes []*node.Node
 	for _, s := range sites {

@@ -48,8 +48,8 @@ const (
 	embedding = "pipeline: embed\n" + features
 )
 
-// runOn is a run.yaml with these lines, whose sites have these shares of a file. Without shares two sites have
-// half of it each.
+// runOn is a run.yaml with these lines, whose sites have these shares of a file. Without shares two sites have half
+// of it each.
 func runOn(file, lines string, shares ...float64) string {
 	var b strings.Builder
 	b.WriteString("name: small\nschema: schema.yaml\nteachers: 14\nrelease: {rows: 50}\ndata:\n")
@@ -74,7 +74,7 @@ columns:
   - {name: label, kind: binary}
 `
 
-// people writes 250 records to table.csv of a folder. Where who names the unit of each record it is a column.
+// people writes 250 records to table.csv in a folder. If who names the unit of each record, it is a column.
 func people(t *testing.T, dir string, who func(i int) string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -109,7 +109,7 @@ columns:
   - {name: label, kind: categorical, categories: [left, upper]}
 `
 
-// squares writes 240 images of a side, whose bright half is their class, to the-images.idx of a folder.
+// squares writes 240 square images, whose bright half shows their class, to the-images.idx in a folder.
 func squares(t *testing.T, dir string, side int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -137,8 +137,8 @@ func files(t *testing.T, dir string, texts map[string]string) {
 	}
 }
 
-// folder makes a folder with a short path, because the embedded etcd listens on a Unix socket below it,
-// and people and squares in it, of which the last have the schema where that is asked for.
+// folder makes a folder with a short path, because the embedded etcd listens on a Unix socket below it. It has people
+// and squares, and the latter's schema if requested.
 func folder(t *testing.T, images bool) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "loc")
@@ -152,7 +152,7 @@ func folder(t *testing.T, images bool) string {
 	return dir
 }
 
-// begin loads a run.yaml in a folder of its own kind of data, and names the folder of its results.
+// begin loads a run.yaml in a new folder with its kind of data, and returns the folder of its results.
 func begin(t *testing.T, text string) (spec *runfile.Spec, dir, out string) {
 	t.Helper()
 	dir = folder(t, strings.Contains(text, ".idx"))
@@ -168,7 +168,7 @@ func load(t *testing.T, dir, text string) *runfile.Spec {
 	return spec
 }
 
-// interrupted runs until at says so and stops there.
+// interrupted runs until at returns true for a status, and stops there.
 func interrupted(t *testing.T, spec *runfile.Spec, out string, at func(run.Status) bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Within(t))
@@ -186,7 +186,7 @@ func interrupted(t *testing.T, spec *runfile.Spec, out string, at func(run.Statu
 	}
 }
 
-// round is where a run has come to so many, of what a status says.
+// round reports whether a status has reached round n.
 func round(n int, of string) func(run.Status) bool {
 	return func(s run.Status) bool { return s.Round == n && s.Of == of }
 }
@@ -205,7 +205,7 @@ func stored(t *testing.T, out string) []ledger.Entry {
 	return entries
 }
 
-// releases are the kinds of releases in a ledger, with their numbers.
+// releases counts the releases in a ledger by kind.
 func releases(entries []ledger.Entry) map[string]int {
 	kinds := map[string]int{}
 	for _, e := range entries {
@@ -230,8 +230,8 @@ func verified(t *testing.T, out string) (certificate.Certificate, ledger.Verific
 	return c, v
 }
 
-// check wants the files of a run in a folder to agree with each other and with its result: what was
-// released is what was to be, within the budget, and the certificate states its price.
+// check checks that a run's files agree with each other and with its result: the releases are as planned, within the
+// budget, and the certificate states their price.
 func check(t *testing.T, spec *runfile.Spec, result *results.Result, out string,
 	kinds map[string]int) certificate.Certificate {
 	t.Helper()
@@ -273,7 +273,7 @@ func check(t *testing.T, spec *runfile.Spec, result *results.Result, out string,
 	return c
 }
 
-// checkBeginsWith checks that what was in a ledger before an interruption stands as it was.
+// checkBeginsWith checks that a ledger's entries from before an interruption are unchanged.
 func checkBeginsWith(t *testing.T, out string, before []ledger.Entry) {
 	t.Helper()
 	raw := testkit.Read(t, filepath.Join(out, "ledger.jsonl"))

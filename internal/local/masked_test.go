@@ -11,8 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A masked run leaves a ledger that says among whom it was masked, with the keys of its nodes, and a certificate and
-// reports that agree with it.
+// A masked run's ledger names its group, with the keys of its nodes, and its certificate and reports agree.
 func TestAMaskedRunSaysSo(t *testing.T) {
 	t.Parallel()
 	spec, _, out := begin(t, runOn("table.csv", embedding+"aggregation: {masked: true}\n"))

@@ -22,7 +22,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// proven is a finished run of two sites with what proves it.
+// proven is a finished run of two sites with its proof.
 type proven struct {
 	out, dir    string
 	authorities *x509.CertPool
@@ -30,7 +30,7 @@ type proven struct {
 	packed      []byte
 }
 
-// authorities is the run's own.
+// authorities has the run's own authority.
 func authorities(t *testing.T, out string) *x509.CertPool {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -51,8 +51,8 @@ func prove(t *testing.T, lines string) proven {
 	return p
 }
 
-// A run, masked or not, is proven to who has the authority's certificate, as a folder and as a bundle; who has none is
-// told so. A bundle is the same whenever it is packed, and holds no name of a site's file.
+// A run, masked or not, is proven to anybody with the authority's certificate, as a folder and as a bundle; without
+// it the verifier says so. A bundle is always packed identically, and contains no file name of a site.
 func TestARunIsProven(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{"open": "", "masked": "aggregation: {masked: true}\n"} {
@@ -95,7 +95,7 @@ func TestARunIsProven(t *testing.T) {
 	}
 }
 
-// edit replaces a text in a file of a bundle once, and fails where it is not there.
+// edit replaces a text in a file of a bundle once, and fails if it is missing.
 func edit(t *testing.T, b proof.Bundle, name, old, now string) {
 	t.Helper()
 	if !bytes.Contains(b[name], []byte(old)) {
@@ -108,7 +108,7 @@ func editing(name, old, now string) func(*testing.T, proof.Bundle) {
 	return func(t *testing.T, b proof.Bundle) { edit(t, b, name, old, now) }
 }
 
-// head is what signatures of the ledger's end are of.
+// head is the statement that signatures of the ledger head sign.
 func (p proven) head(t *testing.T) attest.Statement {
 	t.Helper()
 	c, err := certificate.Parse(p.bundle["certificate.json"])
@@ -116,8 +116,7 @@ func (p proven) head(t *testing.T) attest.Statement {
 	return attest.Head(dataset, uint64(bytes.Count(p.bundle["ledger.jsonl"], []byte("\n"))), c.LedgerHead)
 }
 
-// A change of a bundle is found, also where somebody makes digests, lists and signatures fit again. Each finding
-// names the file.
+// A changed bundle is detected, even if digests, lists and signatures are updated. Each finding names the file.
 func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")
@@ -253,7 +252,7 @@ func TestTamperingIsFound(t *testing.T) {
 		}
 	}
 
-	// The same folder is not read by what follows a run, nor packed.
+	// Later stages refuse the same folder, and so does packing.
 	testkit.Must(t, os.WriteFile(filepath.Join(p.out, "synthetic.csv"), real, 0o644))
 	if _, err := results.ReadFinished(p.out); err == nil || !strings.Contains(err.Error(), "synthetic.csv") {
 		t.Errorf("real rows in the folder: %v", err)
@@ -263,7 +262,7 @@ func TestTamperingIsFound(t *testing.T) {
 	}
 }
 
-// The list that a run was closed with is in its ledger.
+// The ledger has the list that a run was closed with.
 func TestTheLedgerHasTheManifest(t *testing.T) {
 	t.Parallel()
 	p := prove(t, "")

@@ -20,8 +20,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// On the example's records the figure that is given away has, within its interval, what evaluation finds by the real
-// rows; result, certificate and all reports have it, also a report that is made anew, and none is marked.
+// On the example's records the released figure contains, within its interval, the value computed from the real rows.
+// Result, certificate and all reports have it, also a regenerated report, and none marks it.
 func TestTheFigureAgreesWithRealRows(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -59,7 +59,7 @@ quality: {budget: 0.3}
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])
 	testkit.Must(t, err)
-	if n := len(c.Mechanisms); n != 3 { // columns, pairs, and the figure's
+	if n := len(c.Mechanisms); n != 3 { // columns, pairs, and the figure
 		t.Errorf("%d mechanisms: %v", n, c.Mechanisms)
 	}
 	shown := f.String()
@@ -86,7 +86,7 @@ quality: {budget: 0.3}
 	check(again.Outputs)
 }
 
-// The figure is of the run's own rows: stages that follow the finished run have none, and free ones stay free.
+// The figure is about the run's own rows: stages that follow the finished run have none, and free ones stay free.
 func TestStagesAfterARunHaveNoFigure(t *testing.T) {
 	t.Parallel()
 	spec, dir, out := begin(t, runOn("table.csv", votes+"quality: {budget: 0.4}\n"))

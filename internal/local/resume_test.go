@@ -18,10 +18,10 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A run that was stopped goes on from its checkpoint, and charges no round twice: what the ledger held
-// stands as it was. Another run in its folder is refused, and changes nothing. What the error about a
-// damaged checkpoint advises is true: without it the student is given again what was released. A closed
-// run whose files are lost is published again from its releases, with the same rows.
+// A stopped run continues from its checkpoint and charges no round twice: existing ledger entries stay. Another run
+// in its folder is refused and changes nothing. The advice in the error about a damaged checkpoint works: without the
+// checkpoint the student gets the stored releases again. A closed run whose files are lost is published again from
+// its releases, with the same rows.
 func TestAnInterruptedRunGoesOn(t *testing.T) {
 	t.Parallel()
 	type change struct{ old, new, want string }
@@ -29,8 +29,8 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 		text, of string
 		at       int
 		kinds    map[string]int // of its releases
-		last     string         // the kind that is under way
-		damaged  bool           // the checkpoint is damaged, and removed
+		last     string         // the current kind
+		damaged  bool           // the checkpoint is damaged, and then removed
 		others   []change
 	}{
 		"votes": {runOn("table.csv", votes), "", 3, map[string]int{"class-counts": 1, "votes": 8}, "votes", true,
@@ -121,7 +121,7 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 	}
 }
 
-// publishAgain loses files of a closed run, whose ledger and rows are to be the same when it is started again.
+// publishAgain removes files of a closed run, whose ledger and rows must be the same after a restart.
 func publishAgain(t *testing.T, out string, lost []string, start func() error) {
 	t.Helper()
 	names := []string{"ledger.jsonl", "synthetic.csv"}
@@ -140,8 +140,8 @@ func publishAgain(t *testing.T, out string, lost []string, start func() error) {
 	}
 }
 
-// A run that was stopped while its generator was fitted goes on, charges nothing twice and ends with the
-// model that it would have ended with. So does one that lost its checkpoint: the release is handed out again.
+// A run stopped while its generator was fitted continues, charges nothing twice and ends with the same model. So does
+// one that lost its checkpoint: the release is returned again.
 func TestAnInterruptedFitGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -167,12 +167,12 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 			}
 			lost := filepath.Join(dir, "lost")
 			testkit.Must(t, os.CopyFS(lost, os.DirFS(out)))
-			for i := range 2 { // keys are for their owner alone, and copies are not
+			for i := range 2 { // keys are only for their owner, but copies are not
 				key := filepath.Join(lost, "state", fmt.Sprint("node-s", i), "partition.key")
 				testkit.Must(t, os.Chmod(key, 0o600))
 			}
 			testkit.Must(t, os.Remove(filepath.Join(lost, "state", "student.safetensors")))
-			// Other features are another run's.
+			// Other features belong to another run.
 			other := strings.Replace(c.text, "waves: 20", "waves: 21", 1)
 			if _, err := Run(t.Context(), load(t, dir, other), Options{Out: out}); err == nil ||
 				!strings.Contains(err.Error(), "checkpoint") {
@@ -195,7 +195,7 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				left = append(left, append(testkit.Read(t, filepath.Join(out, "model", "generator.safetensors")),
 					testkit.Read(t, filepath.Join(out, "synthetic.csv"))...))
 			}
-			// Gradients of later rounds have noise of their own in the two.
+			// Gradients of later rounds have different noise in the two.
 			if name == "embed" && !bytes.Equal(left[0], left[1]) {
 				t.Error("with the interruption the model is another")
 			}
@@ -203,8 +203,8 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 	}
 }
 
-// Answers that a checkpoint made unnecessary are dropped, so that without it the run ends;
-// it says so, and nothing is charged.
+// Answers that a checkpoint made unnecessary are dropped, so without it the run ends. It says so, and nothing is
+// charged.
 func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	spec, _, out := begin(t, runOn("table.csv", steps, 1))
@@ -221,9 +221,8 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	}
 }
 
-// With noise set by hand the labels may not fit the budget. The run ends before
-// the budget is passed and publishes what it learned, also when it is stopped
-// between the refusal and its end.
+// With noise set by hand the labels may not fit the budget. The run ends before it exceeds the budget and publishes
+// what it learned, also if it is stopped between the refusal and its end.
 func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	t.Parallel()
 	spec, _, out := begin(t, strings.Replace(runOn("table.csv", votes), "labels: 64,", "labels: 640, noise: 30,", 1))
@@ -243,8 +242,8 @@ func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	})
 }
 
-// Nodes that answered under a ledger that was lost do not answer under a new one. A student that learned from the
-// lost one must not get a certificate from the new one, which would state no cost at all.
+// Nodes that answered under a lost ledger do not answer under a new one. A student that learned from the lost one
+// must not get a certificate from the new one, which would state no cost at all.
 func TestALostLedgerIsNoticed(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -256,7 +255,7 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 	for _, name := range []string{"certificate.json", "state/etcd"} {
 		testkit.Must(t, os.RemoveAll(filepath.Join(out, name)))
 	}
-	// Without what it learned the student notices nothing, and the nodes have to.
+	// Without its checkpoint the student notices nothing, so the nodes must.
 	checkpoint := filepath.Join(out, "state", "student.safetensors")
 	testkit.Must(t, os.Rename(checkpoint, checkpoint+".kept"))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); !errors.Is(err, node.ErrRefused) ||
@@ -279,8 +278,8 @@ func TestALostLedgerIsNoticed(t *testing.T) {
 	}
 }
 
-// A site's manifest binds it for good, so none is kept before the data of all
-// sites is known to be right: here the second site's differ from its first start.
+// A site's manifest binds it permanently, so none is stored before the data of all sites is known to be right: here
+// the second site's differ from its first start.
 func TestNoManifestIsKeptBeforeAllSitesAreChecked(t *testing.T) {
 	t.Parallel()
 	text := runOn("table.csv", votes)

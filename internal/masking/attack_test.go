@@ -50,13 +50,19 @@ type known map[string][seedBytes]byte
 func (k known) learn(t *Terms, survivors []string, revealed []*conclavev1.Revealed) {
 	for i, site := range survivors {
 		k[site] = [seedBytes]byte(revealed[i].Own)
-		next := 0
-		for _, m := range t.Members {
-			if !slices.Contains(survivors, m.GetSite()) {
-				k[min(site, m.GetSite())+max(site, m.GetSite())] = [seedBytes]byte(revealed[i].Lost[next])
-				next++
-			}
+		for n, lost := range t.lost(t.at(site), survivors) {
+			k[pairOf(site, t.Members[lost].GetSite())] = [seedBytes]byte(revealed[i].Lost[n])
 		}
+	}
+}
+
+// pairOf names the mask that two members share.
+func pairOf(a, b string) string { return min(a, b) + max(a, b) }
+
+// collude takes in all that a member knows of the attempt that it has begun.
+func (k known) collude(a *Attempt) {
+	for _, at := range a.partners {
+		k[pairOf(a.party.site, a.terms.Members[at].GetSite())] = a.seeds[at]
 	}
 }
 
@@ -67,7 +73,7 @@ func (k known) strip(t *Terms, site string, answer []int64) []int64 {
 		addMask(out, own, true)
 	}
 	for _, m := range t.Members {
-		if seed, has := k[min(site, m.GetSite())+max(site, m.GetSite())]; has && m.GetSite() != site {
+		if seed, has := k[pairOf(site, m.GetSite())]; has && m.GetSite() != site {
 			addMask(out, seed, site < m.GetSite())
 		}
 	}
@@ -133,11 +139,7 @@ func TestColludersLearnTheTotalAlone(t *testing.T) {
 		_, answers := r.answer(terms, 0, 1, 2, 3, 4)
 		k := known{}
 		for _, colluder := range r.parties[2:] {
-			a := colluder.runs["r"].attempt
-			for at, seed := range a.seeds {
-				other := terms.Members[at].GetSite()
-				k[min(other, colluder.site)+max(other, colluder.site)] = seed
-			}
+			k.collude(colluder.runs["r"].attempt)
 		}
 		if attempt%2 == 0 { // all agree, and one colluder keeps its own from everybody but the aggregator
 			k.learn(terms, sites(0, 1, 2, 3, 4), r.reveal(terms, 0, 1, 2, 3, 4))

@@ -6,7 +6,7 @@ import (
 )
 
 // version begins everything that is hashed or signed.
-const version = "conclave masked sums 2"
+const version = "conclave masked sums 3"
 
 // encoding is a list of fields, each with its length in front, so that no two lists have the same bytes.
 type encoding []byte
@@ -20,6 +20,8 @@ func (e encoding) bytes(field []byte) encoding {
 
 func (e encoding) text(field string) encoding { return e.bytes([]byte(field)) }
 
-func (e encoding) number(n uint64) encoding { return e.bytes(binary.BigEndian.AppendUint64(nil, n)) }
+func (e encoding) number(n uint64) encoding {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(e, 8), n)
+}
 
 func (e encoding) digest() [sha256.Size]byte { return sha256.Sum256(e) }

@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// MaxMembers bounds a group: each member shares a mask with each other one.
+// MaxMembers bounds a group: each member has a tag for each other one, and is shown the run keys of all.
 const MaxMembers = 200
 
 // Member is a site of a masked run.

@@ -14,14 +14,18 @@ var tryMutants = flag.Bool("mutants", false, "build the package with each of the
 
 // mutants are mistakes that would end the privacy of sums, each one change of one file.
 var mutants = map[string]struct{ file, right, wrong string }{
-	"no noise": {"party.go", "\tAddUp(vector, noise)\n", ""},
-	"half the share": {"party.go", "\tAddUp(vector, noise)\n",
-		"\tfor i := range noise {\n\t\tnoise[i] /= 2\n\t}\n\tAddUp(vector, noise)\n"},
+	"no noise": {"party.go", "\tAddUp(answer, vector)\n", "\tcopy(answer, vector)\n"},
+	"half the share": {"party.go", "\tAddUp(answer, vector)\n",
+		"\tfor i := range answer {\n\t\tanswer[i] /= 2\n\t}\n\tAddUp(answer, vector)\n"},
 	"an own seed for all attempts":    {"party.go", "own: newSeed(),", "own: [seedBytes]byte{1},"},
 	"a pair's seed for all attempts":  {"mask.go", `encode("round").bytes(terms[:])`, `encode("round")`},
 	"the attempt is not in the terms": {"terms.go", ".number(t.Fence).number(t.Counter)", ""},
 	"a mask left out":                 {"party.go", "\tmasks = append(masks, mask{seed: a.own})\n", ""},
-	"seeds of survivors":              {"party.go", "!slices.Contains(a.survivors, m.GetSite())", `m.GetSite() != ""`},
+	"seeds of survivors":              {"partners.go", "; !survives {", "; !survives || true {"},
+	"a partner too few":               {"partners.go", "t.Group.Quorum + 2) / 2", "t.Group.Quorum + 1) / 2"},
+	"partners, if nobody colluded":    {"partners.go", "t.Group.Colluding + len", "len"},
+	"partners, if nobody were lost":   {"partners.go", " + len(t.Members) - t.Group.Quorum + 2", " + 2"},
+	"partners on one side":            {"partners.go", "min(apart, n-apart) <= reach", "(i-at+n)%n <= reach"},
 	"two lists of survivors":          {"party.go", "!slices.Equal(a.survivors, survivors)", "false"},
 	"an answer made twice":            {"party.go", "\ta.claimed = true\n", ""},
 	"an answer that is not made yet":  {"party.go", "\ta.claimed = true\n", "\ta.claimed, a.masked = true, true\n"},

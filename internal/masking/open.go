@@ -7,10 +7,10 @@ import (
 )
 
 // CheckRevealed says whether what a survivor reveals has the form that opens the sum.
-func (t *Terms) CheckRevealed(survivors []string, r *conclavev1.Revealed) error {
-	if lost := len(t.Members) - len(survivors); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {
-		return fmt.Errorf("a seed of %d bytes and %d of lost members, where %d bytes and %d are due", len(r.GetOwn()),
-			len(r.GetLost()), seedBytes, lost)
+func (t *Terms) CheckRevealed(site string, survivors []string, r *conclavev1.Revealed) error {
+	if lost := len(t.lost(t.at(site), survivors)); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {
+		return fmt.Errorf("a seed of %d bytes and %d shared with lost members, where %d bytes and %d are due",
+			len(r.GetOwn()), len(r.GetLost()), seedBytes, lost)
 	}
 	for _, seed := range r.GetLost() {
 		if len(seed) != seedBytes {
@@ -23,21 +23,13 @@ func (t *Terms) CheckRevealed(survivors []string, r *conclavev1.Revealed) error 
 // Open takes the masks off the sum of the survivors' answers, in place; revealed are theirs, in their order,
 // each checked.
 func (t *Terms) Open(sum []int64, survivors []string, revealed []*conclavev1.Revealed) {
-	survives := map[string]bool{}
-	for _, site := range survivors {
-		survives[site] = true
-	}
 	var masks []mask
 	for i, site := range survivors {
 		masks = append(masks, mask{[seedBytes]byte(revealed[i].GetOwn()), true})
-		next := 0
-		for _, m := range t.Members {
-			if survives[m.GetSite()] {
-				continue
-			}
+		at := t.at(site)
+		for n, lost := range t.lost(at, survivors) {
 			// The first of two had added their mask.
-			masks = append(masks, mask{[seedBytes]byte(revealed[i].GetLost()[next]), site < m.GetSite()})
-			next++
+			masks = append(masks, mask{[seedBytes]byte(revealed[i].GetLost()[n]), at < lost})
 		}
 	}
 	addMasks(sum, masks)

@@ -139,9 +139,11 @@ type Attempt struct {
 	terms  *Terms
 	digest Digest
 	pay    Pay
-	pairs  []pair            // with each of the members; nothing at its own place
-	seeds  [][seedBytes]byte // shared with each of them
-	own    [seedBytes]byte   // of its own mask
+	pairs  []pair // with each of the members; nothing at its own place
+	// partners are the places of those with whom it shares a mask; seeds has one at each of these places.
+	partners []int
+	seeds    [][seedBytes]byte
+	own      [seedBytes]byte // of its own mask
 
 	claimed   bool // its answer is made, or was
 	masked    bool // it was
@@ -182,7 +184,7 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	}
 	a := &Attempt{
 		party: p, terms: t, digest: t.Digest(), pay: pay, pairs: make([]pair, len(t.Members)),
-		seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),
+		partners: t.partners(at), seeds: make([][seedBytes]byte, len(t.Members)), own: newSeed(),
 	}
 	for i, m := range t.Members {
 		if i == at {
@@ -191,6 +193,8 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 		if a.pairs[i], err = r.shared(t, p.site, m); err != nil {
 			return nil, err
 		}
+	}
+	for _, i := range a.partners {
 		if a.seeds[i], err = roundSeed(a.pairs[i].secret, a.digest); err != nil {
 			return nil, err
 		}
@@ -228,29 +232,27 @@ func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, er
 // Digest names the attempt.
 func (a *Attempt) Digest() Digest { return a.digest }
 
-// Mask adds the party's share of the noise and its masks to a vector, in place, once. It may take long; the party's
-// other methods do not wait for it.
-func (a *Attempt) Mask(vector []int64) error {
+// Mask returns the answer that hides a vector: with the party's share of the noise and its masks, once. It may take
+// long; the party's other methods do not wait for it.
+func (a *Attempt) Mask(vector []int64) ([]int64, error) {
 	if err := a.claim(len(vector)); err != nil {
-		return err
+		return nil, err
 	}
-	noise := make([]int64, len(vector))
-	if err := a.terms.Share.Draw(a.party.source, noise); err != nil {
-		return err
+	answer := make([]int64, len(vector))
+	if err := a.terms.Share.Draw(a.party.source, answer); err != nil {
+		return nil, err
 	}
-	AddUp(vector, noise)
-	masks := make([]mask, 0, len(a.seeds))
+	AddUp(answer, vector)
+	masks := make([]mask, 0, 1+len(a.partners))
 	masks = append(masks, mask{seed: a.own})
-	for i, m := range a.terms.Members {
-		if m.GetSite() != a.party.site {
-			masks = append(masks, mask{a.seeds[i], a.party.site > m.GetSite()})
-		}
+	for _, i := range a.partners {
+		masks = append(masks, mask{a.seeds[i], a.party.site > a.terms.Members[i].GetSite()})
 	}
-	addMasks(vector, masks)
+	addMasks(answer, masks)
 	a.party.mu.Lock()
 	defer a.party.mu.Unlock()
 	a.masked = true
-	return nil
+	return answer, nil
 }
 
 // claim records that the answer, of the given number of entries, is made now: nothing is drawn twice for one attempt,
@@ -340,10 +342,8 @@ func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Rev
 		return nil, errors.New("another attempt was begun while this one was charged; go on with that one")
 	}
 	out := &conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}
-	for i, m := range a.terms.Members {
-		if !slices.Contains(a.survivors, m.GetSite()) {
-			out.Lost = append(out.Lost, bytes.Clone(a.seeds[i][:]))
-		}
+	for _, i := range a.terms.lost(a.terms.at(p.site), a.survivors) {
+		out.Lost = append(out.Lost, bytes.Clone(a.seeds[i][:]))
 	}
 	p.runs[run].reveals++
 	a.revealed = out

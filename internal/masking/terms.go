@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/messages"
@@ -42,6 +43,7 @@ func (t *Terms) encoding() encoding {
 	tt, w, q := t.Share.Parameters()
 	e = e.number(tt).number(w).number(q).number(uint64(len(t.Group.Members))).number(uint64(t.Group.Quorum)).
 		number(uint64(t.Group.Colluding)).number(uint64(len(t.Members)))
+	e = slices.Grow(e, 512*len(t.Members)) // as much as it is, about
 	for _, m := range t.Members {
 		e = e.text(m.GetSite()).bytes(m.GetExchange()).bytes(m.GetIdentity()).bytes(m.GetSignature())
 	}

@@ -25,8 +25,8 @@ type octets []byte
 
 func (o octets) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(o)), nil }
 
-// vectors are one round of three members of which the third is lost, for other implementations to check;
-// docs/masked.md describes them.
+// vectors are one round of five members, each with two partners. The third is lost. They are for other implementations
+// to check; docs/masked.md describes them.
 type vectors struct {
 	Run       string         `json:"run"`
 	Spec      octets         `json:"spec_sha256"`
@@ -66,7 +66,8 @@ type roundVector struct {
 type pairVector struct {
 	First  string `json:"first"`
 	Second string `json:"second"`
-	Seed   octets `json:"seed"`
+	// Seed is that of the mask of two partners.
+	Seed octets `json:"seed,omitempty"`
 	// FirstTags is the key of the tags of the first for the second, SecondTags that of the other way.
 	FirstTags  octets `json:"first_tags"`
 	SecondTags octets `json:"second_tags"`
@@ -94,6 +95,14 @@ type revealVector struct {
 	Lost []octets `json:"lost"`
 }
 
+func listed(raw [][]byte) []octets {
+	list := make([]octets, len(raw))
+	for i, b := range raw {
+		list[i] = b
+	}
+	return list
+}
+
 // fixed are 32 bytes that a name stands for.
 func fixed(name string) []byte {
 	sum := sha256.Sum256([]byte("test vector: " + name))
@@ -103,10 +112,10 @@ func fixed(name string) []byte {
 // vectorRound is the round of the vectors, with the parties that take part in it.
 func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 	t.Helper()
-	v = vectors{Run: "vectors", Spec: fixed("spec"), Quorum: 2, Colluding: 0}
+	v = vectors{Run: "vectors", Spec: fixed("spec"), Quorum: 4, Colluding: 0}
 	group := Group{Quorum: v.Quorum, Colluding: v.Colluding}
 	spec := Digest(v.Spec)
-	for _, site := range []string{"east", "north", "south"} {
+	for _, site := range []string{"east", "north", "south", "upland", "west"} {
 		signer := ed25519.NewKeyFromSeed(fixed("certificate of " + site))
 		p := testkit.Value(NewParty(site, signer))
 		key := testkit.Value(ecdh.X25519().NewPrivateKey(fixed("run key of " + site)))
@@ -141,7 +150,7 @@ func vectorRound(t *testing.T) (terms *Terms, parties []*Party, v vectors) {
 //	go test ./internal/masking -run Vectors -update
 func TestVectors(t *testing.T) {
 	terms, parties, v := vectorRound(t)
-	v.Agreed.Survivors = []string{"east", "north"}
+	v.Agreed.Survivors = []string{"east", "north", "upland", "west"}
 	hashed := agreed(v.Run, terms.Digest(), v.Agreed.Survivors)
 	v.Agreed.Hashed = octets(hashed)
 	digest := hashed.digest()
@@ -152,11 +161,13 @@ func TestVectors(t *testing.T) {
 	var made [][][]byte
 	for i, p := range parties {
 		a := testkit.Value(p.Begin(terms, free))
-		for other, seed := range a.seeds {
-			if i < other {
-				says, hears := a.pairs[other].says, a.pairs[other].hears
-				v.Pairs = append(v.Pairs, pairVector{p.site, parties[other].site, seed[:], says[:], hears[:]})
+		for other := i + 1; other < len(parties); other++ {
+			of := pairVector{First: p.site, Second: parties[other].site, FirstTags: a.pairs[other].says[:],
+				SecondTags: a.pairs[other].hears[:]}
+			if slices.Contains(a.partners, other) {
+				of.Seed = a.seeds[other][:]
 			}
+			v.Pairs = append(v.Pairs, of)
 		}
 		a.own = [seedBytes]byte(fixed("own seed of " + p.site))
 		answer := answerVector{Site: p.site, Own: a.own[:]}
@@ -164,15 +175,12 @@ func TestVectors(t *testing.T) {
 			answer.Vector = append(answer.Vector, int64(1000*(i+1)-700*entry))
 			answer.Noise = append(answer.Noise, int64(fixed("noise")[i*terms.Entries+entry])-128)
 		}
-		drawn := slices.Clone(answer.Vector)
-		testkit.Must(t, a.Mask(drawn)) // with noise that is drawn, in place of the fixed one
+		drawn := testkit.Value(a.Mask(answer.Vector)) // with noise that is drawn, in place of the fixed one
 		masked := slices.Clone(answer.Vector)
 		AddUp(masked, answer.Noise)
 		addMask(masked, a.own, false)
-		for other, seed := range a.seeds {
-			if other != i {
-				addMask(masked, seed, i > other)
-			}
+		for _, other := range a.partners {
+			addMask(masked, a.seeds[other], i > other)
 		}
 		for entry := range masked {
 			if d := drawn[entry] - masked[entry]; max(d, -d) > int64(50*terms.Share.Sigma()) {
@@ -189,12 +197,12 @@ func TestVectors(t *testing.T) {
 		AddUp(v.Total, answer.Noise)
 		tags := testkit.Value(p.Agree(v.Run, terms.Round, v.Agreed.Survivors))
 		made = append(made, tags)
-		v.Agreed.Tags = append(v.Agreed.Tags, []octets{tags[0]})
+		v.Agreed.Tags = append(v.Agreed.Tags, listed(tags))
 	}
-	for at, p := range parties[:2] {
+	for at, p := range slices.Concat(parties[:2], parties[3:]) {
 		m := testkit.Value(p.Reveal(v.Run, terms.Round, TagsFor(at, made)))
 		revealed = append(revealed, m)
-		v.Revealed = append(v.Revealed, revealVector{p.site, m.Own, []octets{m.Lost[0]}})
+		v.Revealed = append(v.Revealed, revealVector{p.site, m.Own, listed(m.Lost)})
 	}
 	if terms.Open(sum, v.Agreed.Survivors, revealed); !slices.Equal(sum, v.Total) {
 		t.Errorf("opened are %d, want %d", sum, v.Total)

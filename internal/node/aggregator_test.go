@@ -57,7 +57,7 @@ func startAggregator(t *testing.T, schemaSHA256 string) (address, folder string)
 	return server.Addr().String(), folder
 }
 
-// connect is a student at a real aggregator.
+// connect connects a student to a real aggregator.
 func connect(t *testing.T, address, folder string) *student.Client {
 	t.Helper()
 	config := student.DefaultConfig()
@@ -82,9 +82,8 @@ func openRun(
 	testkit.Must(t, err)
 }
 
-// The votes that a real aggregator counts are those that the teachers cast, for
-// every rule: with hardly any noise its release is the histogram. Laplace noise
-// with lambda 40 changes one of these 312 counts with a chance below 1e-14.
+// A real aggregator counts exactly the votes that the teachers cast, for every rule: with almost no noise its release
+// is the histogram. Laplace noise with lambda 40 changes one of these 312 counts with a chance below 1e-14.
 func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 	const northTeachers, southTeachers = 5, 8
 	table := questiontest.SmallTable(t, 200, 1)
@@ -115,7 +114,7 @@ func TestTheAggregatorCountsTheVotesThatWereCast(t *testing.T) {
 			testkit.Must(t, err)
 			want := make([]int64, 2*queries)
 			for _, n := range nodes {
-				// What the node keeps for a repeated question is what it sent.
+				// The node stores what it sent, for repeated questions.
 				packed, err := base64.StdEncoding.DecodeString(keptOf(t, n, name).Metadata["last_answer"])
 				testkit.Must(t, err)
 				for i, v := range questiontest.Unpack(t, packed, n.cfg.Teachers, queries, 2) {

@@ -22,8 +22,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// People are told once that a run waits for them. What they approve until a moment is answered until then, waits after
-// it, and the audit log says whose approval it was that expired.
+// People are notified once that a run waits for them. A run approved until a moment is answered until then and waits
+// afterwards, and the audit log says whose approval expired.
 func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	t.Parallel()
 	told := make(chan notify.Waiting, 10)
@@ -73,7 +73,7 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	waits(1)
 	waits(2)
 	said()
-	j.leave <- status.Error(codes.Unavailable, "it goes") // people are not told again by the next stream
+	j.leave <- status.Error(codes.Unavailable, "it goes") // the next stream does not notify people again
 	j = f.next()
 	waits(1)
 	approve(time.Time{})
@@ -117,7 +117,7 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	}
 }
 
-// A run that was permitted is no longer when the site wants another study: the aggregator hears of it at once.
+// A permitted run loses its permission when the site requires another study, and the aggregator learns so at once.
 func TestARunOfAnotherStudyIsNoLongerPermitted(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)

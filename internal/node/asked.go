@@ -8,12 +8,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxAnswerBytes keeps an answer below gRPC's 4 MiB with room for the
-// fields around packed votes.
+// maxAnswerBytes keeps an answer below gRPC's 4 MiB, with room for the fields around packed votes.
 const maxAnswerBytes = 4<<20 - 1024
 
-// check checks a round's question, before anything is done for it. Only in runs that were opened
-// as baselines may it be one that no record moves.
+// check checks a round's question before any work. Only in a run opened as a baseline may the question be one that no
+// record influences.
 func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, baseline bool) (*question.Checked, error) {
 	if serves := len(r.GetServes()) > 0; serves != (kinds[r.GetKind()].Passes > 0) {
 		return nil, errors.New("the round is a pass that serves none, or serves another and is no pass; " +

@@ -25,7 +25,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Each kind of question has a name of its own, by which the program knows it.
+// Each kind of question has its own name.
 func TestRoundsNameTheirKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range roundsOfAllKinds() {
@@ -40,8 +40,7 @@ func TestRoundsNameTheirKinds(t *testing.T) {
 	}
 }
 
-// Kinds do not disturb each other: a node answers a question the same whatever else it was
-// asked.
+// Kinds are independent: a node answers a question the same whatever else it was asked.
 func TestKindsDoNotDisturbEachOther(t *testing.T) {
 	n := smallNode(t, 3)
 	questiontest.SampleByRecords(n.site)
@@ -61,7 +60,7 @@ func TestKindsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
-// A node refuses what it does not know.
+// A node refuses unknown questions.
 func TestUnknownQuestionsAreRefused(t *testing.T) {
 	n := smallNode(t, 2)
 	for name, r := range map[string]*conclavev1.Round{
@@ -80,7 +79,7 @@ func TestUnknownQuestionsAreRefused(t *testing.T) {
 	}
 }
 
-// wrongRounds are of all kinds, with one field that no node takes.
+// wrongRounds has rounds of all kinds, each with one invalid field.
 func wrongRounds() []*conclavev1.Round {
 	rounds := roundsOfAllKinds()
 	questiontest.Change(rounds[0], func(q *conclavev1.VoteQuestion) { q.Teacher.WeightDecay = 11 })
@@ -96,8 +95,8 @@ func wrongRounds() []*conclavev1.Round {
 	return rounds
 }
 
-// A refusal names its round, and depends on the question alone: one that depended on the
-// records would tell about them. A site says the same before there is a node.
+// A refusal names its round and depends only on the question, because otherwise it would reveal records. A site gives
+// the same refusal before there is a node.
 func TestRefusalsDoNotDependOnTheRecords(t *testing.T) {
 	a := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 40, 1))
 	b := start(t, smallConfig(t, 2), questiontest.SmallTable(t, 70, 2))
@@ -121,8 +120,8 @@ func TestRefusalsDoNotDependOnTheRecords(t *testing.T) {
 	}
 }
 
-// An answer says which run and round it is of, and what was asked for: nothing else, and it is
-// as long as any other. Encryption does not hide lengths.
+// An answer has only its run, its round and what was requested, and always has the same length, because encryption
+// does not hide lengths.
 func TestAnswersHaveNothingElse(t *testing.T) {
 	fields := func(m proto.Message) map[string]bool {
 		out := map[string]bool{}
@@ -160,8 +159,7 @@ func TestAnswersHaveNothingElse(t *testing.T) {
 	}
 }
 
-// What a round makes a node send is bounded however many teachers it has, before any of it is
-// made.
+// The size of an answer is bounded, however many teachers the node has, before any of it is computed.
 func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
 	p := question.NewPublic(smallNode(t, 2).site.Schema, maxTeachers, 1)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -184,8 +182,8 @@ func TestVotesTooLargeForAMessageAreRefused(t *testing.T) {
 	}
 }
 
-// A node that starts again on its state folder gives the answer that it gave before. Without
-// the folder nothing leaves, and no path.
+// A node restarted on its state folder gives the same answer as before. Without the folder nothing leaves, not even
+// its path.
 func TestAnswersAreKept(t *testing.T) {
 	table := questiontest.SmallTable(t, 80, 1)
 	c := smallConfig(t, 4)
@@ -220,7 +218,7 @@ func TestStateIsForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// Nodes draw unlike each other.
+// Different nodes draw different random numbers.
 func TestNodesHaveSeedsOfTheirOwn(t *testing.T) {
 	var seeds []uint64
 	for _, name := range []string{"north 0", "north 1", "south 0"} {

@@ -11,17 +11,16 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxRoundBytes bounds a round put together from its parts; an aggregator takes
-// no larger one from a student.
+// maxRoundBytes bounds an assembled round; an aggregator accepts no larger one from a student.
 const maxRoundBytes = 64 << 20
 
-// received is a whole round.
+// received is a complete round.
 type received struct {
 	round *conclavev1.Round
 	bytes int
 	// digest is the hash of its bytes; see [question.Digest].
 	digest func() string
-	// checked is the question once it was read; nil before.
+	// checked is the parsed question, nil before.
 	checked *question.Checked
 }
 
@@ -31,27 +30,26 @@ type assembly struct {
 	parts uint32
 	next  uint32
 	data  []byte
-	// broken is set once the round was refused, so that the parts still on
-	// their way are not refused one by one.
+	// broken is set when the round was refused, so that its remaining parts are not refused one by one.
 	broken bool
 	// terms and masked came with the first part.
 	terms  *conclavev1.RoundTerms
 	masked *conclavev1.MaskedRound
 }
 
-// toBePermitted is what a site decides by: of a pass the question that it serves, which is charged.
+// toBePermitted is what a site decides by. For a pass that is the question that it serves, which is charged.
 func (q *received) toBePermitted() *conclavev1.Permit {
 	p := &conclavev1.Permit{
 		Run: q.round.GetRun(), Round: q.round.GetNumber(), Kind: q.round.GetKind(), Planned: q.round.GetPlanned(),
 		Queries: q.round.GetVotes().GetQueries(), Question: q.round.GetServes(),
 	}
 	if len(p.Question) == 0 {
-		p.Question, _ = hex.DecodeString(q.digest()) // which is hex
+		p.Question, _ = hex.DecodeString(q.digest()) // it is valid hex
 	}
 	return p
 }
 
-// add takes the next part and returns the round once it is whole.
+// add takes the next part, and returns the round once it is complete.
 func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 	if p.Part == 0 {
 		*a = assembly{run: p.Run, round: p.Round, parts: p.Parts, terms: a.terms, masked: a.masked}
@@ -83,7 +81,7 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	if a.next < a.parts {
 		return nil, nil
 	}
-	// Taken now, as the bytes would stay in memory until somebody asks for it.
+	// Computed now, because otherwise the bytes would stay in memory until somebody needs the digest.
 	digest := question.Digest(a.data)
 	q := &received{
 		round: &conclavev1.Round{}, bytes: len(a.data),

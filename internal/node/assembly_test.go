@@ -13,7 +13,7 @@ import (
 )
 
 func TestPartsMakeTheRound(t *testing.T) {
-	var a assembly // one for all: a stream carries round after round
+	var a assembly // one for all rounds, as on a stream
 	for number, size := range []int{1, 7, 100, 1 << 20} {
 		r := voteRound("r", uint64(number))
 		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
@@ -101,7 +101,7 @@ func TestWrongPartsAreRefused(t *testing.T) {
 			if refusals == 0 || refusals > 2 {
 				t.Errorf("%d refusals of one wrong round", refusals)
 			}
-			for i, p := range good() { // the next round is not held back
+			for i, p := range good() { // the next round is not affected
 				if q, err := a.add(p); err != nil || (q != nil) != (i == len(good())-1) {
 					t.Fatalf("after the wrong round, part %d: %v", i, err)
 				}

@@ -125,7 +125,7 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// ReadConfig is [LoadConfig] without the validation, for callers that look for all problems.
+// ReadConfig is [LoadConfig] without validation, for callers that collect all problems.
 func ReadConfig(path string) (Config, error) {
 	c := DefaultConfig()
 	if err := config.Load(path, &c); err != nil {
@@ -140,12 +140,12 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// Validate reports every field that cannot work.
+// Validate reports every invalid field.
 func (c Config) Validate() error {
 	return errors.Join(checkAddress(c.Aggregator), c.validateSite())
 }
 
-// checkAddress wants the addresses of an aggregator.
+// checkAddress checks the addresses of an aggregator.
 func checkAddress(aggregator string) error {
 	if _, err := dial.Parse(aggregator, ""); err != nil {
 		return fmt.Errorf("aggregator: %w", err)
@@ -153,7 +153,7 @@ func checkAddress(aggregator string) error {
 	return nil
 }
 
-// validateSite reports the fields that are needed before an aggregator is.
+// validateSite reports problems of the fields that are needed without an aggregator.
 func (c Config) validateSite() error {
 	var errs config.Problems
 	need := errs.Need
@@ -180,19 +180,19 @@ func (c Config) validateSite() error {
 	return errors.Join(append(errs, c.HTTP.Validate(), c.Traces.Validate(), c.Log.Validate(), c.Notify.Validate())...)
 }
 
-// maxTeachers is what an aggregator takes from one node.
+// maxTeachers is the most teachers of one node that an aggregator accepts.
 const maxTeachers = 1 << 16
 
-// maxSteps is the most that any node takes.
+// maxSteps is the most steps that any node accepts.
 const maxSteps = 10_000
 
 // maxTime bounds how long a node works on a question: no round has a longer deadline.
 const maxTime = 24 * time.Hour
 
-// maxDrain bounds how long a node that stops may work on.
+// maxDrain bounds how long a stopping node may continue to work.
 const maxDrain = 10 * time.Minute
 
-// checkSource reports what is wrong with where the rows come from.
+// checkSource reports problems with the source of the rows.
 func (c Config) checkSource() error {
 	switch {
 	case c.Data != "" && c.SQL.Set():
@@ -208,7 +208,7 @@ func (c Config) checkSource() error {
 	return nil
 }
 
-// source names where the rows come from, for errors.
+// source names the source of the rows, for errors.
 func (c Config) source() string {
 	if c.SQL.Set() {
 		return "sql"

@@ -85,7 +85,7 @@ audit_log: audit.jsonl
 		c.Unit != d.Unit {
 		t.Errorf("%+v does not keep the defaults", c)
 	}
-	// The connection string is no field: it would be in a file that is passed around.
+	// There is no field for the connection string, because config files are passed around.
 	testkit.Must(t, os.WriteFile(path, []byte("sql: {dsn: 'postgres://u:hush@db/d', query: table visits}\n"), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), "dsn") ||
 		strings.Contains(err.Error(), "hush") {

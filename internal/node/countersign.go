@@ -10,12 +10,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// errOtherHead refuses to sign an entry that was not the newest one here when that was asked.
+// errOtherHead refuses to sign an entry that was not the newest one here when the request came.
 var errOtherHead = errors.New("the aggregator asked to sign another entry than the last that it sent")
 
-// countersign signs the newest entry of the dataset's ledger, to which this node has followed the chain from the
-// first one. So an aggregator cannot show an auditor another ledger than it showed the site. What cannot be signed
-// goes back without a signature, so that nobody waits for it.
+// countersign signs the newest ledger entry, to which this node has followed the chain from the first one. So an
+// aggregator cannot show an auditor a different ledger from the one it showed the site. If it cannot sign, the node
+// replies without a signature, so that nobody waits for it.
 func (n *Node) countersign(t task) *conclavev1.WorkRequest {
 	signed := &conclavev1.SignedHead{Head: t.sign}
 	signature, err := n.signHead(t)

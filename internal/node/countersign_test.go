@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node signs the newest entry that it was told of when it is asked, and no other one.
+// On request a node signs the newest entry that it received, and no other.
 func TestANodeSignsTheLedgersEnd(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
@@ -42,7 +42,7 @@ func TestANodeSignsTheLedgersEnd(t *testing.T) {
 		}
 	}
 	check(all[2], sign(all[2]))
-	check(all[2], sign(all[2], all[3:6]...)) // what comes after the question does not count
+	check(all[2], sign(all[2], all[3:6]...)) // entries after the request do not count
 	check(all[5], sign(all[5]))
 	other := all[5]
 	other.Hash = strings.Repeat("ab", 32)

@@ -19,15 +19,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fakeAggregator is the other end of the stream, played by the test.
+// fakeAggregator is a scripted aggregator.
 type fakeAggregator struct {
 	conclavev1.UnimplementedTeacherServiceServer
 	t      testing.TB
-	folder string // of the certificates
+	folder string // folder of the certificates
 	addr   string
 	joined chan *join
-	// refuse, when set, is the answer to every node; ledger is what those that are welcome
-	// are told of it.
+	// refuse, if set, is the answer to every node; ledger is sent to welcome nodes.
 	mu     sync.Mutex
 	refuse error
 	ledger []ledger.Entry
@@ -90,7 +89,7 @@ func (f *fakeAggregator) Work(stream conclavev1.TeacherService_WorkServer) error
 	}
 }
 
-// next waits for a node to come.
+// next waits for a node to join.
 func (f *fakeAggregator) next() *join {
 	f.t.Helper()
 	j := testkit.Receive(f.t, f.joined)
@@ -104,7 +103,7 @@ func (f *fakeAggregator) next() *join {
 	return j
 }
 
-// welcome is what a node is told of where the ledger ends.
+// welcome is a welcome with the head of the ledger.
 func welcome(end *conclavev1.LedgerHead) *conclavev1.WorkResponse {
 	return &conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Welcome{
 		Welcome: &conclavev1.Welcome{Aggregator: "agg", Ledger: end},
@@ -116,7 +115,7 @@ func (j *join) send(m *conclavev1.WorkResponse) {
 	testkit.Must(j.t, j.stream.Send(m))
 }
 
-// entries tells the node of entries of the ledger.
+// entries sends ledger entries to the node.
 func (j *join) entries(entries []ledger.Entry) {
 	j.t.Helper()
 	j.send(linesOf(entries))
@@ -166,16 +165,16 @@ func (j *join) votes(r *conclavev1.Round) []byte {
 	return m.GetVotes().Packed
 }
 
-// config is that of a node of this aggregator.
+// config is the configuration of a node of this aggregator.
 func (f *fakeAggregator) config(teachers int) Config {
 	c := smallConfig(f.t, teachers)
 	c.Aggregator, c.TLS = f.addr, certs.IssuedFiles(f.folder, certs.RoleNode, "north")
 	c.Reconnect = 200 * time.Millisecond
-	c.Drain = 100 * time.Millisecond // the fake does not end a stream by itself
+	c.Drain = 100 * time.Millisecond // the fake does not end a stream on its own
 	return c
 }
 
-// run runs a node and returns what stops it: the node's log and Run's error.
+// run runs a node. The returned function stops it and returns the node's log and Run's error.
 func run(t testing.TB, n *Node, options ...zap.Option) (stop func() error, log *observer.ObservedLogs) {
 	t.Helper()
 	core, log := observer.New(zap.DebugLevel)
@@ -189,7 +188,7 @@ func run(t testing.TB, n *Node, options ...zap.Option) (stop func() error, log *
 	return stop, log
 }
 
-// begin runs a node until it is cancelled, or ends by itself with what it returns.
+// begin runs a node until it is cancelled, or ends on its own with Run's error.
 func begin(t testing.TB, n *Node) (cancel func(), ended <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -199,7 +198,7 @@ func begin(t testing.TB, n *Node) (cancel func(), ended <-chan error) {
 	return cancel, end
 }
 
-// held has a node's teachers wait, once they are reached, until open is called.
+// held makes a node's teachers wait, once they are reached, until open is called.
 func held(n *Node) (reached <-chan struct{}, open func()) {
 	at, gate := make(chan struct{}), make(chan struct{})
 	n.site.Sample = func(gnmax.Rate) ([]int, error) {

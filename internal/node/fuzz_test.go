@@ -12,8 +12,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// checkReply checks that a reply holds what the round asked for and no more: an answer of the
-// question's shape, or a refusal in few words.
+// checkReply checks that a reply has only what the round asked for: an answer of the question's shape, or a short
+// refusal.
 func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 	t.Helper()
 	if proto.Size(m) > 4<<20 {
@@ -52,7 +52,7 @@ func checkReply(t *testing.T, n *Node, todo task, m *conclavev1.WorkRequest) {
 	questiontest.CheckAnswer(t, n.site, a)
 }
 
-// checkNothingSigned checks that a node which was told of no ledger signs no end of one, whatever is asked.
+// checkNothingSigned checks that a node without a ledger never signs a head.
 func checkNothingSigned(t *testing.T, s *conclavev1.SignedHead) {
 	t.Helper()
 	if s.GetSignature() != nil {
@@ -60,9 +60,8 @@ func checkNothingSigned(t *testing.T, s *conclavev1.SignedHead) {
 	}
 }
 
-// FuzzWork feeds a node what might come down its stream: a message, and the
-// same bytes as a round in parts. Whatever it is, the node does not panic and
-// replies with no more than was asked.
+// FuzzWork sends a node anything that might come down its stream: a message, and the same bytes as a round in parts.
+// The node must not panic, and must reply only with what was asked.
 func FuzzWork(f *testing.F) {
 	add := func(m proto.Message, size uint16) {
 		raw, err := proto.Marshal(m)

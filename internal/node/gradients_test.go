@@ -18,14 +18,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Three teachers with one record each, through real nodes and a real aggregator with
-// hardly any noise, by hand.
+// Three teachers with one record each, through real nodes and a real aggregator with almost no noise, computed by
+// hand.
 //
-// A record has one number, 0.9, 0.8 and 0.1; the generated one is 0.5. A teacher is
-// logistic regression from weights of 0, so its first gradient by its weight is (0.5 -
-// record)/4 and Adam's first step is the rate, 0.1, against its sign: weights 0.1, 0.1
-// and -0.1, and no bias. Its step at a record x is w sigmoid(-w x): at 0.5 and 0.25
-// 0.04875026 and 0.04937500 for the first two, -0.05124974 and -0.05062500 for the third.
+// The records are the single numbers 0.9, 0.8 and 0.1; the generated one is 0.5. A teacher is a logistic regression
+// that starts from weights of 0, so the first gradient of its weight is (0.5 - record)/4, and Adam's first step is
+// the rate, 0.1, against the gradient's sign: weights 0.1, 0.1 and -0.1, and no bias. Its step at a record x is w
+// sigmoid(-w x): at 0.5 and 0.25 that is 0.04875026 and 0.04937500 for the first two, -0.05124974 and -0.05062500 for
+// the third.
 func TestThreeTeachersByHand(t *testing.T) {
 	schema := questiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n",
 		partition.UnitRecord)
@@ -48,9 +48,9 @@ func TestThreeTeachersByHand(t *testing.T) {
 		return &conclavev1.Tensor{Shape: []uint32{uint32(len(x)), 1}, Data: safetensors.Bytes(x)}
 	}
 
-	// The direction of seed 42 is 1.4923: the steps become 0.0728 and 0.0737, twice, and
-	// -0.0765 and -0.0755. Of four bins in (-0.1, 0.1) these are the last and the first.
-	// The noise of scale 1/40 changes one of the eight counts with a chance below 1e-15.
+	// The direction of seed 42 is 1.4923: the steps become 0.0728 and 0.0737, twice, and -0.0765 and -0.0755. Among
+	// four bins in (-0.1, 0.1) these are the last and the first. The noise of scale 1/40 changes one of the eight
+	// counts with a chance below 1e-15.
 	const seed = 42
 	p, err := projection.New(projection.Spec{Features: 1, Directions: 1, Clip: 0.1, Bins: 4}, seed)
 	testkit.Must(t, err)
@@ -77,9 +77,9 @@ func TestThreeTeachersByHand(t *testing.T) {
 		t.Errorf("midpoint %v, want 0.075", got)
 	}
 
-	// Made equally long, the vectors are (0.702599, 0.711586) twice and (-0.711425,
-	// -0.702784); they add up to 0.693773 and 0.720388. The noise has a standard
-	// deviation of 2 x 0.002; seven of them are passed with a chance below 1e-11.
+	// Normalized to equal length, the vectors are (0.702599, 0.711586) twice and (-0.711425, -0.702784); their sum is
+	// (0.693773, 0.720388). The noise has a standard deviation of 2 x 0.002, and exceeds seven of them with a chance
+	// below 1e-11.
 	openRun(t, client, "sum", schema.SHA256, 3, &conclavev1.Planned{Kind: "gradient-sums",
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "gaussian", Sigma: 0.002, Sensitivity: 1}})
 	sum := askedOf(public, "sum", 0, teachers.GradientSum, &conclavev1.GradientSum{

@@ -13,33 +13,34 @@ import (
 )
 
 const (
-	// maxWaiting bounds the tasks that wait at a node, and maxWaitingBytes what they hold.
+	// maxWaiting bounds the waiting tasks of a node, and maxWaitingBytes their size.
 	maxWaiting      = 1024
 	maxWaitingBytes = 8 * maxRoundBytes
 )
 
-// errFull refuses a round that finds no room.
+// errFull refuses a round if the node has no room for it.
 var errFull = errors.New("too many rounds wait at this node; ask again when some are answered")
 
-// errFlooded ends a stream whose aggregator sends on though nothing more has room.
+// errFlooded ends a stream whose aggregator continues to send although there is no room.
 var errFlooded = errors.New("the aggregator sent more rounds than a node keeps, and more requests for permits")
 
-// task is a whole round, why its parts do not make one, or whether a run is permitted.
+// task is a complete round, an error in its parts, or the question whether a run is permitted.
 type task struct {
 	run      string
 	round    uint64
-	attempt  uint64 // names the asking; the answer brings it back
+	attempt  uint64 // identifies the request; the answer repeats it
 	question *received
 	masked   *conclavev1.MaskedRound // with a question of a masked run
 	permit   *conclavev1.Permit
 	opens    *conclavev1.WorkResponse // survivors or an agreement, of a masked round
-	sign     *conclavev1.LedgerHead   // the end of the dataset's ledger
+	sign     *conclavev1.LedgerHead   // head of the dataset's ledger
 	spec     announced
 	refusal  error
-	wanted   context.Context // of a round, until it is withdrawn; nil of others
+	wanted   context.Context // of a round, until it is withdrawn; nil for others
 }
 
-// bytes are those that came down the stream for it. A name is counted where it can be none: it is kept to be refused.
+// bytes is the size that the task took on the stream. A name counts even if it is invalid, because it is kept to be
+// refused.
 func (t task) bytes() int {
 	n := len(t.spec.raw) + max(0, len(t.run)-runspec.LongestName) + proto.Size(t.masked) + proto.Size(t.permit) +
 		proto.Size(t.opens) + proto.Size(t.sign)
@@ -49,30 +50,28 @@ func (t task) bytes() int {
 	return n
 }
 
-// inbox holds the rounds that the receiver has taken and the node has not
-// answered yet, so that one that is withdrawn in time costs nothing.
+// inbox has the rounds that were received and are not answered yet, so that a withdrawn one costs nothing.
 //
-// It never holds the receiver back: entries of the ledger, permits and withdrawals stand behind the
-// rounds in the stream, and when they are read must not depend on how long rounds take.
+// It never blocks the receiver: ledger entries, permits and withdrawals follow the rounds in the stream, and the time
+// when they are read must not depend on the duration of rounds.
 type inbox struct {
 	*queue // the rounds
-	// beside has permits, and refusals of rounds that found no room. They are answered beside the
-	// rounds, at once: how long teachers work can depend on records.
+	// beside has permits, and refusals of rounds without room. They are answered at once, without waiting for rounds,
+	// because the teachers' time can depend on records.
 	beside *queue
-	// inHand is the round that was taken last, and giveUp ends the work on it. Behind the lock of
-	// the rounds.
+	// inHand is the round taken last, and giveUp ends the work on it. Guarded by the lock of the rounds.
 	inHand task
 	giveUp context.CancelCauseFunc
 }
 
 func newInbox() *inbox { return &inbox{queue: newQueue(), beside: newQueue()} }
 
-// errWithdrawn ends the work on a round that goes on without this node.
+// errWithdrawn ends the work on a round that continues without this node.
 var errWithdrawn = errors.New("the round went on without this node")
 
-// queue holds tasks in their order.
+// queue has tasks in order.
 type queue struct {
-	filled chan struct{} // holds one token while there may be a task
+	filled chan struct{} // has one token while there may be a task
 
 	mu    sync.Mutex
 	tasks []task
@@ -81,7 +80,7 @@ type queue struct {
 
 func newQueue() *queue { return &queue{filled: make(chan struct{}, 1)} }
 
-// put adds a round. One that finds no room is refused, and the error is that its refusal finds none.
+// put adds a round. If there is no room it is refused; the error says that there is no room for the refusal either.
 func (b *inbox) put(t task) error {
 	if b.add(t) {
 		return nil
@@ -90,7 +89,7 @@ func (b *inbox) put(t task) error {
 	return b.putBeside(t)
 }
 
-// putBeside adds what is answered beside the rounds.
+// putBeside adds a task that does not wait for rounds.
 func (b *inbox) putBeside(t task) error {
 	if !b.beside.add(t) {
 		return errFlooded
@@ -148,14 +147,14 @@ func (b *inbox) withdraw(run string, round uint64) {
 	b.drop(func(t task) bool { return t.run == run && t.round == round })
 }
 
-// over removes what waits of a run that has ended, and ends the work on it.
+// over removes the waiting tasks of a run that has ended, and ends the work on it.
 func (b *inbox) over(run string) {
 	of := func(t task) bool { return t.run == run }
 	b.drop(of)
 	b.beside.remove(of)
 }
 
-// drop removes rounds, also the one in hand.
+// drop removes rounds, including the one in hand.
 func (b *inbox) drop(which func(task) bool) {
 	b.remove(which)
 	b.mu.Lock()

@@ -23,7 +23,7 @@ func TestTheInboxGivesOutTasksInOrderWithoutTheWithdrawnOnes(t *testing.T) {
 	testkit.Must(t, in.put(task{run: "s", round: 1}))
 	in.withdraw("r", 1)
 	in.withdraw("r", 4)
-	in.withdraw("r", 9) // never came
+	in.withdraw("r", 9) // never arrived
 	var got []uint64
 	for todo, ok := in.take(); ok; todo, ok = in.take() {
 		if todo.run == "r" {
@@ -38,8 +38,8 @@ func TestTheInboxGivesOutTasksInOrderWithoutTheWithdrawnOnes(t *testing.T) {
 	}
 }
 
-// A round that finds no room is refused at once, and the receiver goes on reading: permits and the
-// ledger's entries stand behind it. What waits has a bound, and so have refusals.
+// A round without room is refused at once, and the receiver continues to read, because permits and ledger entries
+// follow. Waiting tasks and refusals are bounded.
 func TestAFullInboxRefuses(t *testing.T) {
 	large := &received{bytes: maxRoundBytes}
 	for name, c := range map[string]struct {
@@ -77,9 +77,8 @@ func TestAFullInboxRefuses(t *testing.T) {
 	}
 }
 
-// Work on a round ends when the round goes on without the node, when its run is over, or when it takes
-// longer than the operator allows. What the teachers learned in it is dropped: the next question finds them
-// as they were.
+// Work on a round ends when the round continues without the node, when its run ends, or when it exceeds the
+// operator's limit. What the teachers learned in it is dropped, so the next question finds them unchanged.
 func TestWorkThatNobodyWaitsForEnds(t *testing.T) {
 	table := questiontest.SmallTable(t, 80, 1)
 	first, long, next := voteRound("r", 1), questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) {
@@ -110,7 +109,7 @@ func TestWorkThatNobodyWaitsForEnds(t *testing.T) {
 		in := newInbox()
 		testkit.Must(t, in.put(task{run: "r", round: 2, question: asReceived(long)}))
 		todo, _ := in.take()
-		in.withdraw("r", 1) // of another round
+		in.withdraw("r", 1) // for another round
 		in.over("s")
 		if todo.wanted.Err() != nil {
 			t.Fatalf("%s: the end of another round ended the work", name)

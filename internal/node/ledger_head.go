@@ -20,31 +20,30 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ledgerHead is the newest entry of the dataset's ledger that a node was told of. It is
-// remembered so that a ledger which was restored from an old backup, or begun anew, is found by
-// nodes that answered under the one before. It is written within a second, and when a stream ends.
-// While it cannot be, the node answers nothing.
+// ledgerHead is the newest ledger entry that a node received. Remembering it lets nodes detect a ledger that was
+// restored from an old backup or started anew. It is written within a second, and when a stream ends. While it cannot
+// be written, the node answers nothing.
 type ledgerHead struct {
 	path string
 
 	mu      sync.Mutex
 	head    sitepolicy.LedgerHead
 	written sitepolicy.LedgerHead
-	err     error // of the last try to write
+	err     error // of the last attempt to write
 }
 
-// headEvery is how often what is new is written: rounds may come by the hundred.
+// headEvery is how often a new head is written: rounds may come by the hundred.
 const headEvery = time.Second
 
 // errWentBack marks an aggregator whose ledger is not the one that the node answered under.
 var errWentBack = errors.New("the ledger went back")
 
-// givenUp ends the name of the file with the newest entry that a site gave up for an older ledger.
+// givenUp is the file name suffix for the newest entry that a site gave up to accept an older ledger.
 const givenUp = ".before"
 
 func ledgerHeadPath(dir string) string { return filepath.Join(dir, "dataset-ledger.head") }
 
-// loadLedgerHead reads what earlier starts were told; nothing before the first.
+// loadLedgerHead loads the head from earlier starts, or an empty one.
 func loadLedgerHead(path string) (*ledgerHead, error) {
 	head, err := sitepolicy.ReadLedgerHead(path)
 	if err != nil {
@@ -57,9 +56,8 @@ func loadLedgerHead(path string) (*ledgerHead, error) {
 	return h, nil
 }
 
-// hello is the head as the aggregator is told of it, nil where there is none. The entry that opens
-// a ledger spends nothing, and is forgotten: a ledger that was begun anew before the first run is
-// as good as the one before.
+// hello is the head as sent to the aggregator, nil if there is none. The first entry of a ledger spends nothing and
+// is omitted: a ledger restarted before the first run is equally valid.
 func (h *ledgerHead) hello() *conclavev1.LedgerHead {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +71,8 @@ func (h *ledgerHead) hello() *conclavev1.LedgerHead {
 	return &conclavev1.LedgerHead{Seq: h.head.Seq, Hash: hash}
 }
 
-// check refuses a ledger that ends before what is remembered, or has another entry there, or
-// names an end that the entries which were sent do not lead to.
+// check refuses a ledger that ends before the remembered head, has another entry there, or names a head that the sent
+// entries do not lead to.
 func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,10 +85,9 @@ func (h *ledgerHead) check(last *conclavev1.LedgerHead) error {
 	return nil
 }
 
-// follow takes in the entries of a dataset's ledger that follow what is remembered: each must be
-// chained to the one before. So nobody can have the node remember an entry that no ledger will
-// ever have, but by a whole ledger. Entries that it knows are passed over. end is told which runs were
-// closed; where it fails nothing is taken in, so that the entries come again with the next stream.
+// follow takes in the ledger entries after the remembered head: each must be chained to the one before. So nobody can
+// make the node remember an entry that no ledger has, short of a whole false ledger. Known entries are skipped. end
+// is called with the closed runs; if it fails nothing is taken in, so that the next stream repeats the entries.
 func (h *ledgerHead) follow(dataset string, lines [][]byte, end func(runs []string) error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,21 +122,21 @@ func (h *ledgerHead) follow(dataset string, lines [][]byte, end func(runs []stri
 	return nil
 }
 
-// endsWith says whether an entry is the newest that the node was told of.
+// endsWith reports whether an entry is the newest that the node received.
 func (h *ledgerHead) endsWith(last *conclavev1.LedgerHead) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.head.Seq > 0 && last.GetSeq() == h.head.Seq && hex.EncodeToString(last.GetHash()) == h.head.Hash
 }
 
-// other is the error of a ledger that is not the one which is remembered. Callers hold h.mu.
+// other is the error of a ledger that differs from the remembered one. Callers hold h.mu.
 func (h *ledgerHead) other(how string) error {
 	return fmt.Errorf("%w: it is not the one in which this node was told of entry %d (%s): %s. What was spent since "+
 		"would be spent again: its operator has to restore a newer backup. Where an older one was restored on "+
 		"purpose, `teacher accept-ledger` accepts it", errWentBack, h.head.Seq, h.head.Hash, how)
 }
 
-// write writes what is new.
+// write writes a new head.
 func (h *ledgerHead) write() error {
 	h.mu.Lock()
 	head, written := h.head, h.written
@@ -147,7 +144,7 @@ func (h *ledgerHead) write() error {
 	if head == written || head.Seq <= 1 {
 		return nil
 	}
-	err := head.Write(h.path, (*os.File).Sync) // takes as long as the disk does
+	err := head.Write(h.path, (*os.File).Sync) // takes as long as the disk
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err = err; err == nil {
@@ -156,7 +153,7 @@ func (h *ledgerHead) write() error {
 	return err
 }
 
-// saveError is why the head could not be written the last time, nil where it could.
+// saveError is why the last write failed, or nil.
 func (h *ledgerHead) saveError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +177,7 @@ func (h *ledgerHead) saveOften(ctx context.Context, log *zap.Logger) {
 	}
 }
 
-// save writes what is new, and logs why it cannot.
+// save writes a new head, and logs a failure.
 func (h *ledgerHead) save(log *zap.Logger) {
 	if err := h.write(); err != nil {
 		log.Error("cannot note what is known of the dataset's ledger, and answers nothing; "+
@@ -188,13 +185,12 @@ func (h *ledgerHead) save(log *zap.Logger) {
 	}
 }
 
-// ErrNotOlder is what errors.Is finds where a ledger is accepted by an entry that no older ledger has.
+// ErrNotOlder says that a site tried to accept a ledger by an entry that no older ledger has.
 var ErrNotOlder = errors.New("no older ledger has this entry")
 
-// acceptable says whether a site that knows of one entry may accept another in its place. A ledger that
-// went back holds an entry from before; of one that went on since, an entry from before will do too.
-// The first entry opens the ledger: a ledger that begins anew is accepted by it. before is the newest
-// entry that was ever given up, so that a number that was wrong can be put right.
+// acceptable checks that a site that knows one entry may accept another in its place. A ledger that went back has an
+// earlier entry at its head; if it has continued since, an earlier entry works, too. The first entry accepts a ledger
+// that starts anew. before is the newest entry ever given up, so that a wrong number can be corrected.
 func acceptable(head, known sitepolicy.LedgerHead, before *sitepolicy.LedgerHead) error {
 	newest := known
 	if before != nil && before.Seq > newest.Seq {
@@ -212,14 +208,13 @@ func acceptable(head, known sitepolicy.LedgerHead, before *sitepolicy.LedgerHead
 	return nil
 }
 
-// ErrNothingKnown is what errors.Is finds where a node remembers no ledger: it takes any.
+// ErrNothingKnown says that a node remembers no ledger, and so accepts any.
 var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs none to be accepted")
 
-// AcceptLedger has a node's site take a ledger that ends with an entry, or goes on from it, for
-// the dataset's: one that was restored from before the entry which the node remembers. It returns
-// that one. What the site's own ledger was charged stays charged, and each question that is asked
-// again is charged again: its answer is drawn anew. A node without a policy, whose enforcer is nil, has
-// no ledger of its own and charges nothing. by is who decides, and how that is signed. The node must not run.
+// AcceptLedger makes a node's site accept an older ledger, which ends with this entry or continues from it. It
+// returns the entry that the node remembered. Charges in the site's own ledger stay, and repeated questions are
+// charged again, because their answers are drawn anew. A node without a policy has a nil enforcer and charges
+// nothing. by is who decides, and the signature. The node must not run.
 func AcceptLedger(
 	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by sitepolicy.Decision,
 ) (known sitepolicy.LedgerHead, err error) {

@@ -26,13 +26,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// chain is a ledger of so many entries. Those of another mark are others from the second on.
+// chain is a ledger with this many entries. Ledgers with different marks differ from the second entry on.
 func chain(t testing.TB, entries int, mark string) (all []ledger.Entry) {
 	t.Helper()
 	return grow(t, nil, entries, mark)
 }
 
-// grow is a ledger that goes on from another one, to so many entries.
+// grow extends another ledger to this many entries.
 func grow(t testing.TB, from []ledger.Entry, entries int, mark string) (all []ledger.Entry) {
 	t.Helper()
 	all = slices.Clone(from)
@@ -56,7 +56,7 @@ func grow(t testing.TB, from []ledger.Entry, entries int, mark string) (all []le
 	return all
 }
 
-// endOf names the last entry, nil where nothing can have been spent under it.
+// endOf is the last entry, nil if nothing can have been spent under it.
 func endOf(entries []ledger.Entry) *conclavev1.LedgerHead {
 	if len(entries) <= 1 {
 		return nil
@@ -66,8 +66,8 @@ func endOf(entries []ledger.Entry) *conclavev1.LedgerHead {
 	return &conclavev1.LedgerHead{Seq: last.Seq, Hash: hash}
 }
 
-// What a node is told of the ledger, before its welcome and after, it says when it comes back,
-// as the same process or as another one.
+// A node repeats the ledger head that it received, before or after its welcome, when it returns as the same or as
+// another process.
 func TestANodeRemembersTheLedger(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
@@ -85,7 +85,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	}
 	j := said(nil)
 	j.entries(all[3:5])
-	j.entries(all[2:4]) // known ones are passed over
+	j.entries(all[2:4]) // known ones are skipped
 	j.votes(voteRound("r", 0))
 	j.leave <- status.Error(codes.Unavailable, "gone")
 	f.setLedger(all[:6])
@@ -100,8 +100,7 @@ func TestANodeRemembersTheLedger(t *testing.T) {
 	}
 }
 
-// What a node was told is written within a second, also when nothing else comes: who is
-// killed forgets no more.
+// A received head is written within a second, also if nothing else comes, so a killed node forgets no more than that.
 func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)
@@ -123,8 +122,7 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	await(7)
 }
 
-// While a node cannot write down what it was told it answers nothing, and it answers again
-// when it can.
+// While a node cannot write the head it answers nothing; it answers again once it can.
 func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)
@@ -146,8 +144,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	j.votes(voteRound("r", 1))
 }
 
-// A site that accepts an older ledger has its node draw new samples: what is asked again is charged
-// again.
+// When a site accepts an older ledger its node draws new samples, and repeated questions are charged again.
 func TestAcceptedLedgersForgetSums(t *testing.T) {
 	c := smallConfig(t, 2)
 	start(t, c, questiontest.SmallTable(t, 40, 1))
@@ -163,14 +160,14 @@ func TestAcceptedLedgersForgetSums(t *testing.T) {
 	}
 }
 
-// An entry that was chained, and is left out later, keeps a node away until its site accepts the ledger
-// without it. From then on the node takes what follows there, and misses the entry no more.
+// A node stays away from a ledger that lacks a chained entry until its site accepts that ledger. From then on the
+// node follows it and does not miss the entry.
 func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)
 	table := questiontest.SmallTable(t, 40, 1)
 	known := chain(t, 6, "a")
-	restored := grow(t, known[:4], 9, "b") // it went on since
+	restored := grow(t, known[:4], 9, "b") // it continued since
 	f.setLedger(known)
 	stop, _ := run(t, start(t, c, table))
 	f.next().votes(voteRound("r", 0))
@@ -179,7 +176,7 @@ func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
 	f.setLedger(restored)
 	_, refused := begin(t, start(t, c, table))
 	j := testkit.Receive(t, f.joined)
-	_ = j.stream.Send(linesOf(restored[6:])) // these alone may end the node
+	_ = j.stream.Send(linesOf(restored[6:])) // these may already end the node
 	_ = j.stream.Send(welcome(endOf(restored)))
 	if err := testkit.Receive(t, refused); !errors.Is(err, errWentBack) ||
 		!strings.Contains(err.Error(), "accept-ledger") {
@@ -195,7 +192,7 @@ func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
 			t.Errorf("accepting entry %d gave %v", head.Seq, err)
 		}
 	}
-	// A number that was wrong can be put right, up to the entry that the node knew.
+	// A wrong number can be corrected, up to the entry that the node knew.
 	for _, head := range []sitepolicy.LedgerHead{{Seq: 2, Hash: strings.Repeat("ab", 32)}, entry(restored, 6)} {
 		_, err := AcceptLedger(c, nil, head, sitepolicy.Decision{By: "ann"})
 		testkit.Must(t, err)
@@ -212,10 +209,9 @@ func TestASiteGoesOnAfterARestoreThatWasMeant(t *testing.T) {
 	testkit.Must(t, stop())
 }
 
-// A node does not work for an aggregator whose ledger is not the one that it answered under, and
-// remembers no entry that is not chained to what it knows: nobody can lock it out by naming one. Whenever
-// they come, a false welcome and false entries end it and leave nothing behind: started again it works
-// for the true ledger.
+// A node does not work for an aggregator with a different ledger, and remembers no entry that is not chained to what
+// it knows, so nobody can lock it out by naming one. A false welcome and false entries, at any time, end it and leave
+// nothing behind: after a restart it works for the true ledger.
 func TestANodeLeavesAnotherLedger(t *testing.T) {
 	t.Parallel()
 	ours, others, longer := chain(t, 5, "a"), chain(t, 8, "b"), chain(t, 8, "a")
@@ -227,7 +223,7 @@ func TestANodeLeavesAnotherLedger(t *testing.T) {
 	end := func(seq uint64, hash []byte) []*conclavev1.WorkResponse {
 		return []*conclavev1.WorkResponse{welcome(&conclavev1.LedgerHead{Seq: seq, Hash: hash})}
 	}
-	// far is an entry that says it is the one after 2^62 - 1, with a hash that fits it.
+	// far is an entry that claims to follow entry 2^62 - 1, with a matching hash.
 	far := ours[4]
 	last := ours[3]
 	last.Seq = 1<<62 - 1
@@ -237,7 +233,7 @@ func TestANodeLeavesAnotherLedger(t *testing.T) {
 	hash := bytes.Repeat([]byte{7}, 32)
 	for name, c := range map[string]struct {
 		sent  []*conclavev1.WorkResponse
-		knows []ledger.Entry // afterwards, nil for ours
+		knows []ledger.Entry // known afterwards; nil for ours
 	}{
 		"shorter":              {[]*conclavev1.WorkResponse{welcome(endOf(ours[:4]))}, nil},
 		"another":              {[]*conclavev1.WorkResponse{welcome(endOf(others[:5]))}, nil},
@@ -264,7 +260,7 @@ func TestANodeLeavesAnotherLedger(t *testing.T) {
 			j := f.next()
 			j.votes(voteRound("r", 0))
 			for _, m := range c.sent {
-				_ = j.stream.Send(m) // the first may end the node
+				_ = j.stream.Send(m) // the first may already end the node
 			}
 			if c.knows == nil {
 				c.knows = ours
@@ -286,8 +282,8 @@ func TestANodeLeavesAnotherLedger(t *testing.T) {
 	}
 }
 
-// The end of a run that comes while the site's ledger cannot be written is not lost: the stream ends, and
-// the next one has the entry again.
+// The end of a run is not lost if it arrives while the site's ledger cannot be written: the stream ends, and the next
+// one repeats the entry.
 func TestTheEndOfARunIsNotLost(t *testing.T) {
 	c := policed(t, smallConfig(t, 4), lenient)
 	n := start(t, c, questiontest.SmallTable(t, 80, 1))

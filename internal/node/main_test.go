@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// smallConfig is a configuration that is valid with a state folder of its own.
+// smallConfig is a valid configuration with its own state folder.
 func smallConfig(t testing.TB, teachers int) Config {
 	c := DefaultConfig()
 	c.Aggregator, c.Dataset, c.Site = "127.0.0.1:1", "d", "north"
@@ -35,8 +35,7 @@ func smallConfig(t testing.TB, teachers int) Config {
 	return c
 }
 
-// start makes a node from a table as a process that starts does, as the
-// aggregator has welcomed it.
+// start starts a node from a table, already welcomed by the aggregator.
 func start(t testing.TB, c Config, table *partition.Table) *Node {
 	t.Helper()
 	n := unknown(t, c, table)
@@ -54,13 +53,13 @@ func unknown(t testing.TB, c Config, table *partition.Table) *Node {
 	return n
 }
 
-// smallNode is a node of questiontest.SmallSchema with about 20 records for each teacher.
+// smallNode is a node of questiontest.SmallSchema with about 20 records per teacher.
 func smallNode(t testing.TB, teachers int) *Node {
 	t.Helper()
 	return start(t, smallConfig(t, teachers), questiontest.SmallTable(t, 20*teachers, 1))
 }
 
-// partsOf cuts a round into parts of the given size.
+// partsOf splits a round into parts of this size.
 func partsOf(t testing.TB, r *conclavev1.Round, size int) []*conclavev1.RoundPart {
 	t.Helper()
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
@@ -68,7 +67,7 @@ func partsOf(t testing.TB, r *conclavev1.Round, size int) []*conclavev1.RoundPar
 	return cut(r, raw, size)
 }
 
-// cut makes the parts of a round from its bytes.
+// cut splits the bytes of a round into parts.
 func cut(r *conclavev1.Round, raw []byte, size int) []*conclavev1.RoundPart {
 	total := (len(raw) + size - 1) / size
 	var parts []*conclavev1.RoundPart
@@ -81,7 +80,7 @@ func cut(r *conclavev1.Round, raw []byte, size int) []*conclavev1.RoundPart {
 	return parts
 }
 
-// messagesOf are those by which an aggregator asks a round: its small parts, the first with terms.
+// messagesOf are the messages that ask a round: small parts, the first with terms.
 func messagesOf(
 	t testing.TB, r *conclavev1.Round, terms *conclavev1.RoundTerms, attempt uint64,
 ) (all []*conclavev1.WorkResponse) {
@@ -95,13 +94,13 @@ func messagesOf(
 	return all
 }
 
-// ask gives a node the messages of a round and returns its one reply.
+// ask sends a node the messages of a round and returns its one reply.
 func ask(t testing.TB, n *Node, r *conclavev1.Round) *conclavev1.WorkRequest {
 	t.Helper()
 	return askUnder(t, n, r, nil)
 }
 
-// askUnder asks a node a round under terms. The reply brings the attempt back.
+// askUnder asks a node a round with terms. The reply repeats the attempt.
 func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.RoundTerms) *conclavev1.WorkRequest {
 	t.Helper()
 	const attempt = 7
@@ -121,7 +120,7 @@ func askUnder(t testing.TB, n *Node, r *conclavev1.Round, terms *conclavev1.Roun
 	return reply
 }
 
-// votesOf asks a round of votes that must be answered and returns them packed.
+// votesOf asks a round of votes that must be answered, and returns the packed votes.
 func votesOf(t testing.TB, n *Node, r *conclavev1.Round) []byte {
 	t.Helper()
 	m := ask(t, n, r)
@@ -131,8 +130,7 @@ func votesOf(t testing.TB, n *Node, r *conclavev1.Round) []byte {
 	return m.GetVotes().Packed
 }
 
-// keptOf is what a node keeps of a run's teachers between rounds: their numbers, and what is
-// said of them.
+// keptOf is what a node stores of a run's teachers between rounds: their weights and metadata.
 func keptOf(t testing.TB, n *Node, run string) *safetensors.Set {
 	t.Helper()
 	kept, err := safetensors.Load(filepath.Join(n.cfg.State, "run-"+run+".safetensors"))
@@ -140,14 +138,13 @@ func keptOf(t testing.TB, n *Node, run string) *safetensors.Set {
 	return kept
 }
 
-// exists tells whether a file of a node's state folder is there.
+// exists reports whether a file exists in a node's state folder.
 func exists(c Config, name string) bool {
 	_, err := os.Stat(filepath.Join(c.State, name))
 	return err == nil
 }
 
-// copyState gives a configuration a state folder of its own with the key and
-// the manifest of the first.
+// copyState gives a configuration its own state folder with the key and the manifest of the first.
 func copyState(t *testing.T, c Config) Config {
 	t.Helper()
 	out := c

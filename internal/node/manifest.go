@@ -9,12 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// errManifest marks a manifest that cannot be kept: the node must not answer.
+// errManifest says that the manifest cannot be stored: the node must not answer.
 var errManifest = errors.New("the partition manifest cannot be kept")
 
 func manifestPath(dir string) string { return filepath.Join(dir, "manifest.json") }
 
-// loadManifest reads the manifest of earlier starts, nil when there is none.
+// loadManifest reads the manifest of earlier starts, or nil.
 func loadManifest(path string) (*partition.Manifest, error) {
 	stored, err := partition.LoadManifest(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,8 +23,7 @@ func loadManifest(path string) (*partition.Manifest, error) {
 	return stored, err
 }
 
-// checkManifest compares a manifest with the stored one and says whether there
-// is one.
+// checkManifest compares a manifest with the stored one, and reports whether one is stored.
 func checkManifest(path string, m *partition.Manifest) (stored bool, err error) {
 	old, err := loadManifest(path)
 	if err != nil || old == nil {
@@ -36,19 +35,17 @@ func checkManifest(path string, m *partition.Manifest) (stored bool, err error) 
 	return true, nil
 }
 
-// storedManifest is the manifest of a node's partitions, and where it is stored.
+// storedManifest is the manifest of a node's partitions and its path.
 type storedManifest struct {
 	*partition.Manifest
 	path string
-	// stored is set once the file is known to be there.
+	// stored is set once the file is known to exist.
 	stored bool
 }
 
-// store writes the manifest when the aggregator has welcomed the node
-// for the first time. Before that a wrong site, data set or certificate can be
-// fixed in the same folder: the aggregator refuses it, and it binds nobody.
-// When the process dies in between, the aggregator knows the fingerprint, which
-// was made with the key that is stored already, and refuses another.
+// store writes the manifest after the aggregator's first welcome. Before that, a wrong site, data set or certificate
+// can be fixed in the same folder, because the aggregator refuses it. If the process dies in between, the aggregator
+// knows the fingerprint, made with the stored key, and refuses any other.
 func (m *storedManifest) store() error {
 	if m.stored {
 		return nil

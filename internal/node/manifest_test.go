@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// refusal runs a node that the aggregator must refuse and returns why it did.
+// refusal runs a node that the aggregator must refuse, and returns the reason.
 func refusal(t *testing.T, n *Node) error {
 	t.Helper()
 	_, ended := begin(t, n)
@@ -29,14 +29,14 @@ func refusal(t *testing.T, n *Node) error {
 	return err
 }
 
-// kept waits until a node has kept its manifest.
+// kept waits until a node has stored its manifest.
 func kept(t *testing.T, c Config) {
 	t.Helper()
 	testkit.Eventually(t, "a manifest that is kept", func() bool { return exists(c, "manifest.json") })
 }
 
-// A mistake at the first start is refused by the aggregator and can be fixed in
-// the same folder. What was welcomed once binds the node.
+// A mistake at the first start is refused by the aggregator and can be fixed in the same folder. After a welcome the
+// node is bound to its data.
 func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	table := questiontest.SmallTable(t, 80, 1)
 	address, folder := startAggregator(t, table.Schema().SHA256)
@@ -71,9 +71,8 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	}
 	start(t, good, table)
 
-	// A process that died between the welcome and the write has no manifest.
-	// The key is there, so that the same records have the same fingerprint; the
-	// aggregator knows it and takes no other.
+	// A process that died between the welcome and the write has no manifest. It has the key, so the same records have
+	// the same fingerprint, and the aggregator accepts no other.
 	testkit.Must(t, os.Remove(filepath.Join(good.State, "manifest.json")))
 	err := refusal(t, unknown(t, good, questiontest.SmallTable(t, 81, 1)))
 	if !strings.Contains(err.Error(), "manifest") || exists(good, "manifest.json") {
@@ -84,13 +83,13 @@ func TestAMistakeAtTheFirstStartCanBeMended(t *testing.T) {
 	testkit.Must(t, stop())
 }
 
-// A manifest that cannot be kept ends the node before it answers.
+// A manifest that cannot be stored ends the node before it answers.
 func TestAManifestThatCannotBeKeptEndsTheNode(t *testing.T) {
 	f := newFakeAggregator(t)
 	table := questiontest.SmallTable(t, 40, 1)
 	c := f.config(2)
 	late := unknown(t, c, questiontest.SmallTable(t, 41, 1))
-	start(t, c, table) // another process was faster, with other records
+	start(t, c, table) // another process with other records was faster
 	_, ended := begin(t, late)
 	f.next()
 	if err := testkit.Receive(t, ended); !errors.Is(err, partition.ErrManifestChanged) ||

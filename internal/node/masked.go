@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
@@ -203,9 +202,10 @@ func (a *maskedAttempt) mask(answer *conclavev1.WorkRequest) error {
 		}
 		sum = &conclavev1.Sum{Run: votes.GetRun(), Round: votes.GetRound(), Values: counts}
 	}
-	sum.Values = slices.Clone(sum.GetValues()) // a kind may keep what it answered
+	values, err := a.Mask(sum.GetValues()) // a new vector: a kind may keep what it answered
+	sum.Values = values
 	answer.Message = &conclavev1.WorkRequest_Sum{Sum: sum}
-	return a.Mask(sum.Values)
+	return err
 }
 
 // tally adds up the votes of a node's teachers, in the steps of a masked histogram.

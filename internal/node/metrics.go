@@ -9,9 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/monitor"
 )
 
-// metrics are what an operator of the site can see of a node. Their times tell roughly how
-// many records there are, so that they are for the site alone. A round counts once, however
-// often it is asked: a fit takes hundreds of passes.
+// metrics are what the site's operator can see of a node. Their times reveal roughly how many records there are, so
+// they are only for the site. A round counts once, however often it is asked: a fit takes hundreds of passes.
 type metrics struct {
 	registry  *prometheus.Registry
 	answered  *prometheus.CounterVec
@@ -20,17 +19,17 @@ type metrics struct {
 	joined    prometheus.Counter
 	duration  *prometheus.HistogramVec
 
-	connected atomic.Bool // welcomed, and the stream lives
-	welcomed  atomic.Bool // once, since the start
-	last      asking      // answered last
+	connected atomic.Bool // welcomed on a live stream
+	welcomed  atomic.Bool // once since the start
+	last      asking      // last answer
 }
 
-// asking is what a round asks, as far as it may be counted.
+// asking is the part of a round's question that may be counted.
 type asking struct {
 	run     string
 	round   uint64
 	purpose string
-	// passes is set where a round is asked in many passes.
+	// passes is set if a round takes many passes.
 	passes bool
 }
 
@@ -60,15 +59,14 @@ func newMetrics() *metrics {
 	return m
 }
 
-// welcome notes that the aggregator welcomed the node.
+// welcome records that the aggregator welcomed the node.
 func (m *metrics) welcome() {
 	m.connected.Store(true)
 	m.welcomed.Store(true)
 	m.joined.Inc()
 }
 
-// count counts an answer, where it is not the one before asked again; it says whether it
-// was counted.
+// count counts an answer unless it repeats the last one, and reports whether it did.
 func (m *metrics) count(a asking, took time.Duration) bool {
 	if a == m.last {
 		return false

@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// permitFor is what the aggregator asks before it sends a round.
+// permitFor is the permit that precedes a round.
 func permitFor(t testing.TB, r *conclavev1.Round) *conclavev1.Permit {
 	t.Helper()
 	raw, err := proto.Marshal(r)
@@ -45,7 +45,7 @@ func inquire(t testing.TB, n *Node, p *conclavev1.Permit, terms *conclavev1.Roun
 	return m
 }
 
-// Whether a round would be answered is decided as the round itself is, and costs nothing.
+// A permit is decided like its round, and costs nothing.
 func TestAPermitIsDecidedAsItsRoundIs(t *testing.T) {
 	table := questiontest.SmallTable(t, 80, 1)
 	r := voteRound("r", 1)
@@ -94,7 +94,7 @@ func TestAPermitIsDecidedAsItsRoundIs(t *testing.T) {
 			}
 		})
 	}
-	// What was charged is free, and permitted, also at the limit.
+	// A charged question is free, and permitted, also at the limit.
 	n := start(t, policed(t, smallConfig(t, 4), lenient), table)
 	terms := termsFor(t, n, r, 20, nil)
 	if m := askUnder(t, n, r, terms); m.GetVotes() == nil {
@@ -118,8 +118,8 @@ func TestAPermitIsDecidedAsItsRoundIs(t *testing.T) {
 	}
 }
 
-// A permit is answered while teachers work on a round, which may take as long as records have it,
-// and so is that its people decided.
+// A permit is answered while teachers work on a round, whose duration may depend on records, and so is a decision of
+// the site's people.
 func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)
@@ -152,7 +152,7 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	approved("long")
 	j.askUnder(long, longTerms, 2)
 	testkit.Receive(t, reached)
-	for number := range uint64(20) { // rounds that wait are in nobody's way
+	for number := range uint64(20) { // waiting rounds do not delay it
 		j.ask(voteRound("waits", number))
 	}
 	terms := termsFor(t, n, other, 50, nil)
@@ -169,7 +169,7 @@ func TestAPermitWaitsForNoTeacher(t *testing.T) {
 	}
 }
 
-// A permit waits in the inbox until it is answered, or its run is over.
+// A permit waits in the inbox until it is answered, or its run ends.
 func TestPermitsGoWithTheirRun(t *testing.T) {
 	in := newInbox()
 	for _, run := range []string{"r", "q"} {

@@ -20,20 +20,19 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// siteEvery is how often rounds that wait for the site's people are looked at again.
+// siteEvery is how often rounds that wait for the site's people are checked again.
 const siteEvery = time.Second
 
-// maxWaitingRuns bounds the runs that a node remembers as waiting: while its policy or ledger cannot be
-// used, every run waits, whatever its name.
+// maxWaitingRuns bounds the remembered waiting runs: while the policy or the ledger is unusable, every run waits,
+// whatever its name.
 const maxWaitingRuns = 1000
 
-// LedgerPath is where a node of the configuration keeps the ledger of its site's policy.
+// LedgerPath is the path of the site ledger of a node with this configuration.
 func (c Config) LedgerPath() string {
 	return filepath.Join(c.State, "site-ledger-"+c.Dataset+".jsonl")
 }
 
-// PolicyOptions are those of the enforcer of a node's policy, but for what only those who read its
-// records know.
+// PolicyOptions are the options of the enforcer of a node's policy, except what depends on its records.
 func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	return sitepolicy.Options{
 		Policy: c.Policy, Ledger: c.LedgerPath(), Dataset: c.Dataset, Site: c.Site, Node: c.Node,
@@ -42,7 +41,7 @@ func (c Config) PolicyOptions(schemaSHA256 string) sitepolicy.Options {
 	}
 }
 
-// Decided writes into the node's audit log that a person at the site decided about a run; by names them.
+// Decided logs to the node's audit log that a person at the site decided about a run; by names the person.
 func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
 	event := auditlog.Denied
 	if approve {
@@ -55,28 +54,28 @@ func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
 	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, line)
 }
 
-// decided is the line of a decision.
+// decided is the log line of a decision.
 func (c Config) decided(event, run, by string) auditlog.Entry {
 	return auditlog.Entry{Event: event, Dataset: c.Dataset, Run: run, Reason: "by " + by}
 }
 
-// policy enforces a site's policy before its node's answers leave. Without one its enforcer is nil,
-// and everything passes.
+// policy enforces a site's policy before its node's answers leave. Without a policy its enforcer is nil, and
+// everything passes.
 type policy struct {
 	enforcer *sitepolicy.Enforcer
-	// figure is the number of runs that wait.
+	// figure shows the number of waiting runs.
 	figure prometheus.Gauge
-	// notify tells people of runs that wait for their approval; nil where nobody is told.
+	// notify tells people about runs that wait for approval; nil tells nobody.
 	notify *notify.Notifier
 	site   Identity
 
 	mu      sync.Mutex
 	waiting map[string]waitingRun
-	// permitted are the runs that the aggregator was told it may ask, by what it asked for first.
+	// permitted has the runs that were permitted to the aggregator, with the first request of each.
 	permitted map[string]sitepolicy.Request
 }
 
-// newPolicy makes that of a node of the configuration.
+// newPolicy makes the policy of a node with this configuration.
 func newPolicy(c Config, s *question.Site, unitsBy func(string) (map[string]int, error), w *watch,
 	log *zap.Logger) *policy {
 	p := &policy{waiting: map[string]waitingRun{}, permitted: map[string]sitepolicy.Request{}, site: c.Identity,
@@ -97,8 +96,7 @@ func newPolicy(c Config, s *question.Site, unitsBy func(string) (map[string]int,
 	return p
 }
 
-// policyFigures shows what a site's policy allows and what was charged: both from one look
-// at its files.
+// policyFigures shows a policy's limit and the charges, both from one read of its files.
 type policyFigures struct{ enforcer *sitepolicy.Enforcer }
 
 var (
@@ -115,7 +113,7 @@ func (policyFigures) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (p policyFigures) Collect(ch chan<- prometheus.Metric) {
-	limit, spent, _ := p.enforcer.Figures() // what cannot be read is 0
+	limit, spent, _ := p.enforcer.Figures() // shown as 0 if unreadable
 	ch <- prometheus.MustNewConstMetric(policyLimitDesc, prometheus.GaugeValue, limit)
 	ch <- prometheus.MustNewConstMetric(policySpentDesc, prometheus.GaugeValue, spent)
 }
@@ -133,7 +131,7 @@ func factsOf(units []int) sitepolicy.Facts {
 	return f
 }
 
-// permit asks the site's policy whether a round may be worked on.
+// permit asks the site's policy whether to work on a round.
 func (p *policy) permit(r sitepolicy.Request) error {
 	if p.enforcer == nil {
 		return nil
@@ -141,7 +139,7 @@ func (p *policy) permit(r sitepolicy.Request) error {
 	return p.enforcer.Ask(r)
 }
 
-// permits notes that the aggregator is told that a run may begin: it hears when that is no longer so.
+// permits records that the aggregator is told that a run may begin, so that it is also told when that ends.
 func (p *policy) permits(r sitepolicy.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,8 +148,8 @@ func (p *policy) permits(r sitepolicy.Request) {
 	}
 }
 
-// charge charges the answer to a round before it leaves. It returns the entry that paid,
-// of an earlier answer its number and hash alone; nil without a policy.
+// charge charges the answer to a round before it leaves. It returns the entry that paid, only with number and hash
+// for an earlier answer; nil without a policy.
 func (p *policy) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
 	if p.enforcer == nil {
 		return nil, nil
@@ -159,14 +157,14 @@ func (p *policy) charge(r sitepolicy.Request) (*sitepolicy.Entry, error) {
 	return p.enforcer.Charge(r)
 }
 
-// request is a round as the site's policy takes it, also one that is still to come; of one without
-// a spec, or with that of another run, no more than its name, which is refused.
+// request converts a round, or one still to come, for the site's policy. Without a spec, or with another run's, it
+// has only the name, which the policy refuses.
 func (p *policy) request(t task) sitepolicy.Request {
 	none := sitepolicy.Request{Run: t.run, Round: t.round}
 	if p.enforcer == nil || t.spec.GetName() != t.run {
 		return none
 	}
-	asks := t.permit // all that is to be known of a round for a decision
+	asks := t.permit // it has everything that a decision needs
 	switch {
 	case t.question != nil:
 		asks = t.question.toBePermitted()
@@ -191,7 +189,7 @@ func (p *policy) request(t task) sitepolicy.Request {
 	}
 }
 
-// refusal is what leaves the site of an error, and whether it may pass.
+// refusal is the part of an error that may leave the site, and whether it may pass.
 func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 	out := &conclavev1.Refusal{Run: r.Run, Round: r.Round, Reason: err.Error()}
 	var byPolicy *sitepolicy.Refusal
@@ -225,21 +223,21 @@ func (p *policy) refusal(r sitepolicy.Request, err error) *conclavev1.Refusal {
 	return out
 }
 
-// waits says whether a run still waits for its site.
+// waits reports whether a run still waits for its site.
 func (p *policy) waits(r sitepolicy.Request) bool {
 	var refusal *sitepolicy.Refusal
 	return errors.As(p.enforcer.Ask(r), &refusal) && refusal.Waiting
 }
 
-// waitingRun is a run that waits for its site, with what it asked for last and why it waits.
+// waitingRun is a run that waits for its site, with its last request and the reason.
 type waitingRun struct {
 	request sitepolicy.Request
 	reason  string
-	// said is whether the aggregator is told that it waits: before, it is not ready for anything.
+	// said records whether the aggregator was told that the run waits; only then may it be told that it is ready.
 	said bool
 }
 
-// said notes that a reply is on its way.
+// said records that a reply is sent.
 func (p *policy) said(reply *conclavev1.WorkRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,9 +248,9 @@ func (p *policy) said(reply *conclavev1.WorkRequest) {
 	}
 }
 
-// ready returns messages for the runs that waited and no longer do, since somebody
-// approved or denied them, or fixed what was broken, and for those that were permitted and no longer are, since their
-// approval has expired or somebody denied them: so no other site pays for a round of them. The aggregator asks again.
+// ready returns messages for runs whose state changed. A waiting run no longer waits because somebody decided, or
+// fixed what was broken. A permitted run is no longer permitted because its approval expired or somebody denied it,
+// so that no other site pays for its rounds. The aggregator then asks again.
 func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,7 +293,7 @@ func readyFor(run string) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{Ready: &conclavev1.Ready{Run: run}}}
 }
 
-// end writes that runs have ended, which ends what was approved.
+// end records that runs have ended, which ends their approvals.
 func (p *policy) end(runs []string) error {
 	if p.enforcer == nil {
 		return nil
@@ -315,15 +313,15 @@ func (p *policy) forget(run string) {
 	}
 }
 
-// show is called with mu held.
+// show updates the figure. Callers hold mu.
 func (p *policy) show() { p.figure.Set(float64(len(p.waiting))) }
 
-// ticks ticks while something may wait; it is nil, and never does, without a policy.
+// ticks ticks while something may wait; without a policy it is nil, and never ticks.
 func (p *policy) ticks() (tick <-chan time.Time, stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting, p.permitted = map[string]waitingRun{},
-		map[string]sitepolicy.Request{} // the aggregator asks a new stream anew
+		map[string]sitepolicy.Request{} // the aggregator asks again on a new stream
 	if p.enforcer == nil {
 		return nil, func() {}
 	}

@@ -37,7 +37,7 @@ func fitted(s *conclavev1.RunSpec) {
 		Mechanism: &conclavev1.PrivacyEvent{Kind: "laplace", Epsilon: 0.9}, Count: 1})
 }
 
-// termsFor are those of a round of votes whose answers cost one GNMax query of sigma each.
+// termsFor are the terms of a round of votes whose answers cost one GNMax query of sigma each.
 func termsFor(
 	t testing.TB, n *Node, r *conclavev1.Round, sigma float64, change func(*conclavev1.RunSpec),
 ) *conclavev1.RoundTerms {
@@ -56,7 +56,7 @@ func termsFor(
 	return &conclavev1.RoundTerms{Spec: raw}
 }
 
-// A node remembers so many runs as waiting, whatever names it is asked about.
+// A node remembers a bounded number of waiting runs, whatever names it is asked about.
 func TestRunsThatWaitForTheSiteAreBounded(t *testing.T) {
 	n := start(t, policed(t, smallConfig(t, 4), "no policy"), questiontest.SmallTable(t, 80, 1))
 	r := voteRound("r", 0)
@@ -100,7 +100,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	refused(askUnder(t, n, r, termsFor(t, n, r, 50, func(s *conclavev1.RunSpec) { s.Pipeline = "embed" })),
 		`"embed" is not allowed`)
 	refused(askUnder(t, n, r, termsFor(t, n, r, 50, fitted)), `"fit" is not allowed`)
-	// A round of another kind than the entry that it names, and one that no entry is there for.
+	// A round of a different kind from its plan entry, and one without an entry.
 	counts := countRound("r", 0, 2, 1)
 	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
 	counts.Planned = 1
@@ -117,7 +117,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	status, err := n.policy.enforcer.Status()
 	testkit.Must(t, err)
 	spent := status.EpsilonSpent
-	// After a restart the same answer costs nothing, and the ledger is as it was.
+	// After a restart the same answer is free, and the ledger is unchanged.
 	n = start(t, c, table)
 	if again := askUnder(t, n, r, terms); !proto.Equal(again.GetVotes(), first.GetVotes()) {
 		t.Errorf("another answer: %v", again)
@@ -125,7 +125,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if status, err = n.policy.enforcer.Status(); err != nil || status.EpsilonSpent != spent || len(status.Runs) != 4 {
 		t.Errorf("status %+v, %v; %v was spent before, by one of four runs", status, err, spent)
 	}
-	// A question that is malformed is not charged.
+	// A malformed question is not charged.
 	wrong := questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 7 })
 	if m := askUnder(t, n, wrong, termsFor(t, n, wrong, 50, nil)); m.GetRefusal() == nil || m.GetRefusal().Waiting {
 		t.Errorf("reply %v", m)
@@ -133,7 +133,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	if status, err = n.policy.enforcer.Status(); err != nil || status.EpsilonSpent != spent {
 		t.Errorf("%v was spent, now %v (%v)", spent, status.EpsilonSpent, err)
 	}
-	// Rounds are answered as long as the limit holds, and not one more.
+	// Rounds are answered up to the limit, and not one more.
 	number := uint64(2)
 	for ; number < 1000; number++ {
 		if m := askUnder(t, n, voteRound("r", number),
@@ -148,7 +148,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	}
 }
 
-// With few records the node does not join, and no refusal that leaves says that it was for that.
+// With too few records the node does not join, and no refusal that leaves reveals the reason.
 func TestTooFewRecordsStayUncounted(t *testing.T) {
 	for rule, policy := range map[string]string{
 		"min_rows":             "min_rows: 81, approval",
@@ -172,7 +172,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 	}
 }
 
-// Every pass of a fit is under the terms of the fit, which is charged once.
+// Every pass of a fit uses the terms of the fit, which is charged once.
 func TestAFitIsChargedOnce(t *testing.T) {
 	policy := strings.Replace(lenient, "approval", "stages: [fit], approval", 1)
 	n := start(t, policed(t, smallConfig(t, 4), policy), questiontest.SmallTable(t, 80, 1))
@@ -193,7 +193,7 @@ func TestAFitIsChargedOnce(t *testing.T) {
 	}
 }
 
-// A run that waits goes on by itself when somebody approves it, and the stream says so.
+// A waiting run continues by itself when somebody approves it, and the stream says so.
 func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)
@@ -232,7 +232,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	if m := j.reply(); m.GetVotes() == nil || m.Attempt != 2 {
 		t.Fatalf("not answered after the approval: %v", m)
 	}
-	// A policy that breaks lets everything wait, and going on needs nobody.
+	// A broken policy makes everything wait; after a fix everything continues without a decision.
 	writePolicy(t, c, "datasets: [")
 	awaitReady(t, n, 503)
 	ask(3)
@@ -240,7 +240,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		!strings.Contains(m.GetRefusal().GetReason(), "policy of site north, policy: ") {
 		t.Fatalf("reply %v", m)
 	}
-	// The log says what it waits for now.
+	// The log says what it waits for.
 	for broken, want := range map[string]string{"datasets: 5": "sequence is expected",
 		"nothing: here": "unknown field"} {
 		writePolicy(t, c, broken)
@@ -268,7 +268,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 	})
 	writePolicy(t, c, lenient)
 	awaitReady(t, n, 200)
-	// Denied means refused, for good.
+	// A denied run is refused for good.
 	_, err = people.Decide("r", "", sitepolicy.Decision{By: "ann"})
 	testkit.Must(t, err)
 	ask(4)

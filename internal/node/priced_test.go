@@ -17,7 +17,7 @@ import (
 
 const samples = "datasets: [{name: d, epsilon: 9, delta: 1e-5, pipelines: [dpgan], approval: automatic}]"
 
-// sampleTerms are those of a run whose steps take samples at a rate, so many.
+// sampleTerms are the terms of a run with this many steps on samples at a rate.
 func sampleTerms(t testing.TB, n *Node, r *conclavev1.Round, rate float64, count uint64) *conclavev1.RoundTerms {
 	return termsFor(t, n, r, 1, func(s *conclavev1.RunSpec) {
 		s.Pipeline, s.Plan = "dpgan", []*conclavev1.Planned{{Kind: "discriminator", Count: count,
@@ -25,7 +25,7 @@ func sampleTerms(t testing.TB, n *Node, r *conclavev1.Round, rate float64, count
 	})
 }
 
-// Two questions in turn get a sample each time that one is charged, and no more.
+// Two alternating questions get a new sample at each charge, and only then.
 func TestEachSampleIsCharged(t *testing.T) {
 	n := start(t, policed(t, smallConfig(t, 4), samples), questiontest.SmallTable(t, 80, 1))
 	rounds := []*conclavev1.Round{discriminatorRound("r", 0, nil), discriminatorRound("r", 1, nil)}
@@ -33,7 +33,7 @@ func TestEachSampleIsCharged(t *testing.T) {
 	terms := sampleTerms(t, n, rounds[0], 0.5, planned)
 	var drawn [][]int64
 	for i := range 4 * planned {
-		for range 2 { // the second time is free, and the same
+		for range 2 { // the second time is free, with the same answer
 			m := askUnder(t, n, rounds[i%2], terms)
 			if i >= planned && i%2 == 0 { // the other one was charged last
 				if reason := m.GetRefusal().GetReason(); !strings.Contains(reason, "all that run r planned") {
@@ -54,8 +54,7 @@ func TestEachSampleIsCharged(t *testing.T) {
 	}
 }
 
-// A question is not answered under the price of another one: of a smaller sample, or of what a person
-// moves less.
+// A question is not answered at another question's price: for a smaller sample, or for a smaller sensitivity.
 func TestAQuestionIsWhatItsPriceIsFor(t *testing.T) {
 	policy := "datasets: [{name: d, epsilon: 9, delta: 1e-5, pipelines: [dpgan, embed], stages: [fit], " +
 		"approval: automatic}]"
@@ -108,8 +107,8 @@ func TestAQuestionIsWhatItsPriceIsFor(t *testing.T) {
 	}
 }
 
-// What a node keeps is what was charged: an answer that could not be charged takes the place of none. Else
-// the question before, which costs nothing, would be answered anew.
+// A node stores only charged answers: an answer that could not be charged replaces nothing. Otherwise the previous
+// question, which is free, would be answered anew.
 func TestWhatIsKeptWasCharged(t *testing.T) {
 	for name, ask := range map[string]func(round uint64, which uint32) *conclavev1.Round{
 		"a sample": func(round uint64, which uint32) *conclavev1.Round {
@@ -133,7 +132,7 @@ func TestWhatIsKeptWasCharged(t *testing.T) {
 			if want.GetRefusal() != nil {
 				t.Fatal(want)
 			}
-			// The ledger goes away while the second question is worked on.
+			// The ledger disappears while the second question is worked on.
 			all := maps.Clone(n.kinds)
 			n.kinds = question.Registry{first.Kind: breaking(all[first.Kind], func() {
 				testkit.Must(t, os.Rename(c.LedgerPath(), c.LedgerPath()+".away"))
@@ -158,7 +157,7 @@ func TestWhatIsKeptWasCharged(t *testing.T) {
 	}
 }
 
-// breaking is a kind with something that happens before each answer.
+// breaking is a kind that calls happens before each answer.
 func breaking(k question.Kind, happens func()) question.Kind {
 	read := k.Read
 	k.Read = func(p *question.Public, params []byte) (*question.Checked, error) {

@@ -16,8 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// receive puts what comes down the stream into the inbox until the stream ends,
-// and returns why it did.
+// receive puts received messages into the inbox until the stream ends, and returns why it ended.
 func (n *Node) receive(stream workStream, in *inbox) error {
 	var parts assembly
 	for {
@@ -34,25 +33,25 @@ func (n *Node) receive(stream workStream, in *inbox) error {
 	}
 }
 
-// end notes that runs have ended by the dataset's ledger: nothing more is answered in them, and what
-// is kept of them goes.
+// end records that runs have ended in the dataset's ledger: nothing more is answered in them, and their stored data
+// is removed.
 func (n *Node) end(runs []string) error {
 	if err := n.policy.end(runs); err != nil {
 		return err
 	}
 	for _, run := range runs {
 		n.masks.over(run)
-		if !runspec.IsName(run) { // it would be part of a path, and nothing is kept of it
+		if !runspec.IsName(run) { // it would be part of a path, and nothing is stored for it
 			continue
 		}
-		if err := question.RemoveRun(n.cfg.State, run); err != nil { // it costs room on the disk, and no more
+		if err := question.RemoveRun(n.cfg.State, run); err != nil { // a leftover only costs disk space
 			n.log.Warn("what is kept of a run that has ended stays", zap.String("run", run), zap.Error(err))
 		}
 	}
 	return nil
 }
 
-// dispatch puts one message to its use.
+// dispatch handles one message.
 func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) error {
 	switch {
 	case m.GetWelcome() != nil:
@@ -120,7 +119,7 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 	return nil
 }
 
-// fewMembers refuses what names more members than a masked run has.
+// fewMembers refuses more members than a masked run may have.
 func fewMembers(n int) error {
 	if n > masking.MaxMembers {
 		return fmt.Errorf("a masked round of %d members; %d are the most", n, masking.MaxMembers)
@@ -128,7 +127,7 @@ func fewMembers(n int) error {
 	return nil
 }
 
-// opening is what follows the answers to a masked round, about so many members.
+// opening checks a message after the answers to a masked round, which names n members.
 func opening(run string, round uint64, m *conclavev1.WorkResponse, members int) task {
 	t := task{run: run, round: round, attempt: m.Attempt, opens: m}
 	if t.refusal = fewMembers(members); t.refusal != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A stream whose certificate ended is opened anew with the one that is on disk, which may
-// come later than the end of the one before.
+// When its certificate expires, a stream is reopened with the new one on disk, which may appear after the expiry.
 func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	f := newFakeAggregator(t)
 	t.Parallel()
@@ -25,7 +24,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, 6*time.Second)
 	issued := time.Now()
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
-	f.next().leave <- ended // revoked, say; the one on disk is good
+	f.next().leave <- ended // for example, revoked; the one on disk is valid
 	again := f.next()
 	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
 	again.leave <- ended
@@ -41,7 +40,7 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	f.next()
 }
 
-// A node that begins with a certificate that ended does not wait.
+// A node that starts with an expired certificate does not wait.
 func TestANodeDoesNotBeginWithACertificateThatEnded(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.config(2)

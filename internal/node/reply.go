@@ -27,7 +27,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	request := n.policy.request(t)
 	attempt, err := n.masks.begin(t, n.kinds, n.site.Public, n.opening(t, request))
 	if attempt != nil {
-		request.Question = attempt.name() // what was charged before is none of it
+		request.Question = attempt.name() // earlier charges do not cover it
 	}
 	if err == nil {
 		err = n.mayWork(t, request)
@@ -80,7 +80,7 @@ func (n *Node) reply(t task) *conclavev1.WorkRequest {
 	return n.refuse(t, n.policy.refusal(request, err), err)
 }
 
-// refuse answers a task with a refusal, and says why at the site.
+// refuse answers a task with a refusal, and logs the reason at the site.
 func (n *Node) refuse(t task, refusal *conclavev1.Refusal, err error) *conclavev1.WorkRequest {
 	if about := []zap.Field{zap.String("run", t.run), zap.Uint64("round", t.round), zap.Error(err)}; refusal.Waiting {
 		n.log.Warn("round waits for this site", about...)
@@ -92,19 +92,18 @@ func (n *Node) refuse(t task, refusal *conclavev1.Refusal, err error) *conclavev
 	return &conclavev1.WorkRequest{Attempt: t.attempt, Message: &conclavev1.WorkRequest_Refusal{Refusal: refusal}}
 }
 
-// mayWork is nil, or why a round is not worked on. It is the same for a round and for whether
-// one may come.
+// mayWork returns nil, or why the node does not work on a round. It applies to rounds and permits alike.
 func (n *Node) mayWork(t task, r sitepolicy.Request) error {
 	if t.refusal != nil {
 		return t.refusal
 	}
-	if err := n.mayLeave(); err != nil { // the answer would be charged and stay
+	if err := n.mayLeave(); err != nil { // the answer would be charged and then stay here
 		return err
 	}
 	return n.policy.permit(r)
 }
 
-// mayLeave is nil, or why nothing may leave, whatever it is.
+// mayLeave returns nil, or why nothing at all may leave.
 func (n *Node) mayLeave() error {
 	if err := n.ledger.saveError(); err != nil {
 		return err
@@ -115,8 +114,8 @@ func (n *Node) mayLeave() error {
 	return nil
 }
 
-// note counts an answer and writes it down before it leaves; an answer that cannot be
-// written down does not leave. Passes after the first are not written.
+// note counts an answer and logs it before it leaves; an answer that cannot be logged does not leave. Passes after
+// the first are not logged.
 func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry, bytes int) error {
 	if first := n.watch.metrics.count(a, took); !first && a.passes && n.watch.auditLog.Check() == nil {
 		return nil
@@ -124,7 +123,7 @@ func (n *Node) note(a asking, took time.Duration, charged *sitepolicy.Entry, byt
 	return n.write(auditlog.Answered, a, charged, bytes)
 }
 
-// write writes down what is about to leave, and what it cost in the site's own ledger.
+// write logs what is about to leave, and its charge in the site's own ledger.
 func (n *Node) write(event string, a asking, charged *sitepolicy.Entry, bytes int) error {
 	e := auditlog.Entry{
 		Event: event, Run: a.run, Round: &a.round, Purpose: a.purpose, Teachers: uint32(n.cfg.Teachers), Bytes: bytes,
@@ -139,13 +138,13 @@ func (n *Node) write(event string, a asking, charged *sitepolicy.Entry, bytes in
 	return nil
 }
 
-// errTooLong refuses a question that takes longer than its operator allows. Work does not depend on
-// records, and so neither does this.
+// errTooLong refuses a question that takes longer than its operator allows. The amount of work does not depend on
+// records, so neither does this refusal.
 var errTooLong = errors.New("the question takes longer than this node works on one (max_time); ask for less " +
 	"in a round")
 
-// within answers the question of a task as long as it is wanted, and for as long as the operator allows.
-// It pays for what the node keeps.
+// within answers the question of a task while it is wanted, and within the operator's limit. It pays for what the
+// node stores.
 func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*conclavev1.WorkRequest, error) {
 	wanted := t.wanted
 	if wanted == nil {
@@ -157,7 +156,7 @@ func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*concla
 	defer func() { n.site.Asked = nil }()
 	asked := *t.question
 	if attempt != nil {
-		asked.digest = attempt.name // no answer of before
+		asked.digest = attempt.name // no earlier answer matches
 		n.site.Chance = n.masks.samples.Of(t.run)
 		defer func() { n.site.Chance = nil }()
 	}
@@ -171,7 +170,7 @@ func (n *Node) within(t task, attempt *maskedAttempt, pay func() error) (*concla
 
 // answer computes the node's answer to a question, in a run that may be a baseline.
 func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1.WorkRequest, error) {
-	checked := q.checked // of a masked round, whose terms follow from it
+	checked := q.checked // of a masked round, checked against its terms
 	if checked == nil {
 		var err error
 		if checked, err = check(n.kinds, n.site.Public, q.round, baseline); err != nil {
@@ -204,5 +203,5 @@ func (n *Node) answer(q *received, baseline bool, pay func() error) (*conclavev1
 			Run: r.Run, Round: r.Number, Values: values,
 		}}}, nil
 	}
-	return nil, question.ErrUnknown // it is the aggregator's to answer
+	return nil, question.ErrUnknown // only the aggregator can answer it
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A node that answered something is back soon, however many leaders follow each other. One that is
-// let in and sent away again and again comes less and less often.
+// A node that answered something reconnects quickly, however many leaders follow each other. One that is repeatedly
+// admitted and dismissed reconnects ever more slowly.
 func TestWhoAnsweredIsBackSoon(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} {
@@ -33,7 +33,7 @@ func TestWhoAnsweredIsBackSoon(t *testing.T) {
 		for _, l := range log.FilterMessageSnippet("not connected").All() {
 			pauses = append(pauses, l.ContextMap()["pause"].(time.Duration))
 		}
-		// Half of a pause is random; no first one is longer, and every sixth one is.
+		// Half of a pause is random; no first pause is longer than this, and every sixth one is.
 		const longestFirst = 100 * time.Millisecond
 		if last := pauses[len(pauses)-1]; len(pauses) < 6 || (last > longestFirst) == asked {
 			t.Errorf("asked %v: the pauses between connections are %v", asked, pauses)

@@ -27,7 +27,7 @@ func asked(run string, number uint64, k question.Kind, params proto.Message) *co
 	return r
 }
 
-// askedOf is asked about another schema.
+// askedOf is asked for another schema.
 func askedOf(p *question.Public, run string, number uint64, k question.Kind, params proto.Message) *conclavev1.Round {
 	r := questiontest.RoundOf(p, k, params)
 	r.Run, r.Number = run, number
@@ -82,8 +82,7 @@ func ratioOf() *conclavev1.RatioFeatures {
 	return f
 }
 
-// logisticRound asks for a pass of a fit, at coefficients that the first of them tells from
-// others.
+// logisticRound asks for a pass of a fit at coefficients that differ in the first one.
 func logisticRound(run string, number uint64, first float64) *conclavev1.Round {
 	q := &conclavev1.LogisticSum{
 		Features: ratioOf(), Bound: 1 << 16, Coefficients: make([]float64, 1+questiontest.SmallFeatures+2),

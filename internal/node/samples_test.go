@@ -8,9 +8,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// An aggregator that asks attempt after attempt sees by their times how large the samples are, and could open the one
-// that it likes best. So it is one sample until an opening is charged, whatever round, question or spec it asks by,
-// and another one then.
+// An aggregator that makes many attempts learns the sizes of their samples from the timing, and could open the one
+// that it likes. So there is one sample until an opening is charged, whatever the round, question or spec, and then a
+// new one.
 func TestASampleIsDrawnOnceForAnOpening(t *testing.T) {
 	h := newHostile(t, 2, 1, "east", "north")
 	const at = "north"
@@ -55,7 +55,7 @@ func TestASampleIsDrawnOnceForAnOpening(t *testing.T) {
 	if h.opens(number, h.sites...).GetRevealed() == nil || h.charges(at) != 1 {
 		t.Fatalf("charged %d times", h.charges(at))
 	}
-	// Of 40 units at one half each: the same by chance once in 2^40.
+	// 40 units at one half each are the same by chance once in 2^40.
 	h.answers(discriminatorRound("r", number, nil), h.attempt(h.keys...), h.sites...)
 	if next := samples[len(samples)-1]; slices.Equal(next, first) {
 		t.Error("a sample that was opened is used again")

@@ -16,21 +16,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Site is a site's records, read and checked, before there is an aggregator to
-// answer to. Making one writes nothing, so that a mistake leaves no trace.
+// Site is a site's records, read and checked, before there is an aggregator. Making one writes nothing, so that a
+// mistake leaves no trace.
 type Site struct {
 	cfg  Config
 	rows Rows
-	// key and division are kept where the key was there already; at a first start division is nil.
+	// key and division are set if the key existed already; at a first start division is nil.
 	key      partition.Key
 	division *division
-	// ledger is what earlier starts were told of the dataset's ledger.
+	// ledger is the known head of the dataset's ledger from earlier starts.
 	ledger *ledgerHead
 	kinds  question.Registry
 }
 
-// ReadSite reads the schema and the records that the configuration names and
-// checks them like [NewSite]. warn is told what is odd about the source and no error; it may be nil.
+// ReadSite reads the configured schema and records and checks them like [NewSite]. warn, which may be nil, receives
+// oddities of the source that are not errors.
 func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 	return NewSiteOf(cfg, rows, kinds)
 }
 
-// SiteStructure is [ReadSite] that looks at no row, see [Config.Structure]: the site answers nothing.
+// SiteStructure is [ReadSite] without reading rows, see [Config.Structure]: the site cannot answer.
 func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
@@ -62,15 +62,14 @@ func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Sit
 	return NewSiteOf(cfg, rows, kinds)
 }
 
-// NewSite is [NewSiteOf] of a table in memory.
+// NewSite is [NewSiteOf] for a table in memory.
 func NewSite(cfg Config, table *partition.Table, kinds question.Registry) (*Site, error) {
 	return NewSiteOf(cfg, inMemory{table}, kinds)
 }
 
-// NewSiteOf checks that records can be divided among the node's teachers and that
-// its partitions are those of earlier starts. They must be the node's
-// own rows only; the configuration needs no address of an aggregator, and its
-// file names are used in errors only.
+// NewSiteOf checks that records can be divided among the node's teachers and that the partitions equal those of
+// earlier starts. The rows must be the node's own. The configuration needs no aggregator address, and uses its file
+// names only in errors.
 func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
 	if err := cfg.validateSite(); err != nil {
 		return nil, err
@@ -110,8 +109,8 @@ func NewSiteOf(cfg Config, rows Rows, kinds question.Registry) (*Site, error) {
 	return s, nil
 }
 
-// CheckRound says whether the site's node would refuse a round of a run, whatever its
-// records: before a run is open, that costs nothing.
+// CheckRound reports whether the site's node would refuse a round of a run, whatever its records. Calling it before
+// the run is open costs nothing.
 func (s *Site) CheckRound(r *conclavev1.Round) error {
 	_, err := check(s.kinds, s.public(), r, false)
 	return err
@@ -120,10 +119,9 @@ func (s *Site) CheckRound(r *conclavev1.Round) error {
 // Name is the site's name.
 func (s *Site) Name() string { return s.cfg.Site }
 
-// Node makes the node that answers to the aggregator at an address, host:port.
-// The first node of a site makes the state folder and the partition key, which
-// says nothing of the configuration. The manifest, which binds the node to its
-// configuration and its data, is kept once the aggregator has welcomed it.
+// Node makes the node for the aggregator at an address, host:port. A site's first start creates the state folder and
+// the partition key, which does not depend on the configuration. The manifest, which binds the node to its
+// configuration and data, is stored after the aggregator's welcome.
 func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 	if err := checkAddress(aggregator); err != nil {
 		return nil, err
@@ -167,7 +165,7 @@ func (s *Site) manifestPath() string { return manifestPath(s.cfg.State) }
 
 func keyPath(dir string) string { return filepath.Join(dir, "partition.key") }
 
-// Draw returns a round with records that chance makes in place of the generated ones in it.
+// Draw returns a round with random records in place of the generated ones.
 func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {
 	drawn := proto.Clone(r).(*conclavev1.Round)
 	if draw := s.kinds[r.GetKind()].Draw; draw != nil {
@@ -176,8 +174,8 @@ func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {
 	return drawn
 }
 
-// Rehearse answers rounds as the site's node would, with teachers that begin untrained, and
-// keeps nothing. The answers are PRIVATE to the site: nobody adds noise to them.
+// Rehearse answers rounds as the site's node would, with untrained teachers, and stores nothing. The answers are
+// PRIVATE to the site: they have no noise.
 func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkRequest, err error) {
 	dir, err := os.MkdirTemp("", "rehearsal-") // mode 0700
 	if err != nil {
@@ -191,7 +189,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "partition.key"), key, 0o600)
 	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil // any division does
+		err = nil // any division works
 	}
 	if err != nil {
 		return nil, fmt.Errorf("copy the partition key for the rehearsal: %w", err)
@@ -200,7 +198,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 	if err != nil {
 		return nil, err
 	}
-	node, err := site.Node("127.0.0.1:1", zap.NewNop()) // which nobody dials
+	node, err := site.Node("127.0.0.1:1", zap.NewNop()) // nobody dials it
 	if err != nil {
 		return nil, err
 	}

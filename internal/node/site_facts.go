@@ -10,9 +10,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Facts counts the site's privacy units. Before the first start there is no key, and the
-// units of the teacher with the fewest are those of a division like the one to come:
-// certain is false then.
+// Facts counts the site's privacy units. Before the first start there is no key, so the smallest teacher's units come
+// from a similar division, and certain is false.
 func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 	d := s.division
 	if d == nil {
@@ -25,8 +24,8 @@ func (s *Site) Facts() (f sitepolicy.Facts, certain bool, err error) {
 	return f, s.division != nil, nil
 }
 
-// unitsBy counts the privacy units of each category of a categorical column. It asks the rows once for a column and
-// remembers, since a policy asks before every answer.
+// unitsBy counts the privacy units of each category of a categorical column. It reads the rows once per column and
+// caches the result, because a policy asks before every answer.
 func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
 	var mu sync.Mutex
 	known := map[string]map[string]int{}
@@ -50,8 +49,7 @@ func unitsBy(rows Rows, c Config) func(column string) (map[string]int, error) {
 	}
 }
 
-// Hello is what the site's node says when it joins. Its manifest is empty before the first
-// start.
+// Hello is the hello of the site's node. Its manifest is empty before the first start.
 func (s *Site) Hello() *conclavev1.Hello {
 	var m *partition.Manifest
 	if s.division != nil {
@@ -72,5 +70,5 @@ func helloOf(c Config, schema *partition.Schema, m *partition.Manifest, ledger *
 	return h
 }
 
-// Schema is that of the site's table.
+// Schema is the schema of the site's table.
 func (s *Site) Schema() *partition.Schema { return s.rows.Schema() }

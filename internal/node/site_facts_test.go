@@ -19,8 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The units of each category are those that somebody counts who looks at one unit after the other, in whatever order
-// the rows come.
+// The units of each category equal a simple count over the units, whatever the order of the rows.
 func TestUnitsByCategory(t *testing.T) {
 	schema := map[string]*partition.Schema{
 		partition.UnitRecord: questiontest.Schema(t, questiontest.SmallSchema, partition.UnitRecord),
@@ -83,7 +82,7 @@ func protecting(unit string) (c Config) {
 
 func shuffled(t *partition.Table) *partition.Table { return t.Subset(rand.Perm(t.Len())) }
 
-// A node that reads its rows from a file, or from many, counts as one that has them in memory.
+// A node that reads its rows from one or many files counts like one that has them in memory.
 func TestUnitsByCategoryOfRowsThatAreRead(t *testing.T) {
 	dir := t.TempDir()
 	table := questiontest.SmallTable(t, 300, 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Checking a site writes nothing, neither when all is well nor when not.
+// Checking a site writes nothing, whether it succeeds or not.
 func TestCheckingASiteLeavesNoTrace(t *testing.T) {
 	c := smallConfig(t, 4)
 	if _, err := NewSite(c, questiontest.SmallTable(t, 80, 1), kinds.All()); err != nil {
@@ -82,11 +82,10 @@ func TestTheManifestIsKeptAndCompared(t *testing.T) {
 			t.Errorf("another %s: error %v", name, err)
 		}
 	}
-	start(t, c, table) // nothing of this has changed the state
+	start(t, c, table) // none of this has changed the state
 }
 
-// A lost key must not be replaced by a new one, which would give every unit
-// another teacher.
+// A lost key must not be replaced by a new one, which would give every unit another teacher.
 func TestALostKeyIsNotReplaced(t *testing.T) {
 	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
 	start(t, c, table)
@@ -100,7 +99,7 @@ func TestALostKeyIsNotReplaced(t *testing.T) {
 	}
 }
 
-// What happens between check and start is seen at the start.
+// A change between check and start is detected at the start.
 func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 	table, c := questiontest.SmallTable(t, 80, 1), smallConfig(t, 4)
 	late, err := NewSite(c, questiontest.SmallTable(t, 70, 1), kinds.All())
@@ -109,7 +108,7 @@ func TestASiteIsCheckedAgainAtItsStart(t *testing.T) {
 	if _, err := late.Node(c.Aggregator, zap.NewNop()); !errors.Is(err, partition.ErrManifestChanged) {
 		t.Errorf("error %v, want that the manifest changed", err)
 	}
-	// The state folder is lost: the new key goes with a manifest made from it.
+	// The state folder is lost: the new key comes with a manifest made from it.
 	early, err := NewSite(c, table, kinds.All())
 	testkit.Must(t, err)
 	testkit.Must(t, os.RemoveAll(c.State))

@@ -19,8 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The sample of a node that asks a database is one that loads, and says what the
-// defaults are.
+// The sample configuration with a database loads, and shows the defaults.
 func TestTheSampleWithAQueryLoads(t *testing.T) {
 	path := filepath.Join("..", "..", "examples", "cluster", "teacher-sql.yaml")
 	c, err := LoadConfig(path)
@@ -79,8 +78,8 @@ func TestANodeMovesToADatabase(t *testing.T) {
 	}
 }
 
-// A node has its database count: it answers as one that reads the rows, comes back with its manifest, refuses other
-// questions and tables that are not as the schema has them, and notices that rows changed.
+// A node whose database counts answers like one that reads the rows, and returns with its manifest. It refuses other
+// questions and tables that violate the schema, and notices changed rows.
 func TestANodeHasItsDatabaseCount(t *testing.T) {
 	server := pgserver.Start(t)
 	t.Setenv("TEACHER_TEST_DSN", server.DSN)
@@ -124,7 +123,7 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 	if _, again := open(c); again.manifest.Fingerprint != n.manifest.Fingerprint {
 		t.Error("another manifest after a restart")
 	}
-	// By the structure no row is looked at: the query could not give one.
+	// A structure check reads no row, and this query could not return one.
 	blind, fresh := c, c
 	blind.SQL.Query = "select who, (x / 0)::float8 as x, b, c, y from records"
 	fresh.State = filepath.Join(t.TempDir(), "state")

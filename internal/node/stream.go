@@ -16,17 +16,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ErrRefused means that the aggregator does not take this node as it is; trying
-// again cannot help.
+// ErrRefused means that the aggregator does not accept this node; a retry cannot help.
 var ErrRefused = errors.New("the aggregator refused this node")
 
-// Run keeps the node at the aggregator until ctx ends: it dials, introduces
-// itself, answers rounds, and dials again when the connection is lost. It
-// returns nil when ctx ends and an error matching [ErrRefused] when the
-// aggregator will not have the node.
+// Run keeps the node connected to the aggregator until ctx ends: it dials, introduces itself, answers rounds, and
+// reconnects when the connection is lost. It returns nil when ctx ends, and an error matching [ErrRefused] if the
+// aggregator refuses the node.
 //
-// When ctx ends in the middle of a round, the round is answered first if that takes no
-// longer than Config.Drain.
+// If ctx ends in the middle of a round, the node answers the round first unless that takes longer than Config.Drain.
 func (n *Node) Run(ctx context.Context) (err error) {
 	closeAll, err := n.watch.open(ctx, n.cfg, n.ready, n.log)
 	if err != nil {
@@ -76,7 +73,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			}
 			err = probed
 		}
-		// Leaders may follow each other soon: whoever asked something is back at once.
+		// Leaders may change quickly, so a node that answered something reconnects at once.
 		if n.worked || time.Since(started) > 10*time.Second {
 			pauses.Reset()
 		}
@@ -89,17 +86,16 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
-// awaitsRenewal says whether a node that was welcome once waits for another certificate, its
-// own or the aggregator's, to take the place of one that ended: it dials with the new one as
-// soon as the file is there. A node that begins with one that ended gives up, and so does
-// one whose own was revoked.
+// awaitsRenewal reports whether a node that was once welcome waits for a new certificate, its own or the
+// aggregator's, after one expired: it dials as soon as the file is there. A node that starts with an expired one
+// gives up, and so does one whose own was revoked.
 func (n *Node) awaitsRenewal(probed error) bool {
 	return n.watch.metrics.welcomed.Load() &&
 		(errors.Is(probed, certs.ErrExpired) || errors.Is(probed, certs.ErrRevoked))
 }
 
-// refused tells lasting refusals from troubles that pass. Unauthenticated is a stream whose
-// certificate ended: whether the one on disk now is better shows when it is dialled with.
+// refused distinguishes lasting refusals from temporary problems. Unauthenticated means that the stream's certificate
+// ended; dialling shows whether the one on disk is better.
 func refused(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unimplemented,

@@ -23,9 +23,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node whose connection is dropped comes back with the same manifest and the
-// same teachers: what it answered before it answers the same, without training
-// again, and later rounds go on as if nothing had been.
+// A node whose connection is dropped returns with the same manifest and teachers. It repeats earlier answers without
+// training again, and later rounds continue as if nothing had happened.
 func TestTeachersSurviveAReconnect(t *testing.T) {
 	f := newFakeAggregator(t)
 	table := questiontest.SmallTable(t, 80, 1)
@@ -74,10 +73,10 @@ func TestTeachersSurviveAReconnect(t *testing.T) {
 	}
 }
 
-// The aggregator is away for a while, and comes back at the same address.
+// The aggregator is away for a while, and returns at the same address.
 func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 	f := newFakeAggregator(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // a free port
 	testkit.Must(t, err)
 	free := listener.Addr().String()
 	testkit.Must(t, listener.Close())
@@ -104,7 +103,7 @@ func TestLastingRefusalsEndTheNode(t *testing.T) {
 	f.setRefusal(nil)
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
 	f.next().leave <- status.Error(codes.Unavailable, "leadership lost")
-	f.next().leave <- nil // an aggregator that ends the stream without a word
+	f.next().leave <- nil // an aggregator that ends the stream without a message
 	f.next()
 	if log.FilterMessageSnippet("not connected").Len() < 2 {
 		t.Error("the lost connections are not in the log")
@@ -122,19 +121,19 @@ func TestWrongCertificatesEndTheNode(t *testing.T) {
 	}
 }
 
-// A wrong round costs the node its part in that round, not the connection.
+// A wrong round costs the node only its part in that round, not the connection.
 func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 	f := newFakeAggregator(t)
 	run(t, start(t, f.config(3), questiontest.SmallTable(t, 60, 1)))
 	j := f.next()
 	parts := partsOf(t, voteRound("r", 1), 300)
-	for _, p := range slices.Delete(parts, 1, 2) { // one is lost
+	for _, p := range slices.Delete(parts, 1, 2) { // one is missing
 		j.send(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Part{Part: p}})
 	}
 	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Run != "r" || m.GetRefusal().Round != 1 {
 		t.Errorf("a round without its second part was answered with %v", m)
 	}
-	j.send(&conclavev1.WorkResponse{}) // of a newer contract
+	j.send(&conclavev1.WorkResponse{}) // from a newer protocol
 	questiontest.Unpack(t, j.votes(voteRound("r", 1)), 3, 12, 2)
 	j.ask(countRound("r", 2, 2, 10))
 	if m := j.reply(); m.GetSum() == nil {
@@ -146,7 +145,7 @@ func TestAWrongRoundIsRefusedAndTheNextAnswered(t *testing.T) {
 func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	f := newFakeAggregator(t)
 	n := start(t, f.config(4), questiontest.SmallTable(t, 80, 1))
-	// The node is busy with its first round until the withdrawal has come.
+	// The node is busy with its first round until the withdrawal arrives.
 	withdrawn := make(chan struct{})
 	stop, log := run(t, n, zap.Hooks(func(e zapcore.Entry) error {
 		switch e.Message {
@@ -182,8 +181,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	}
 }
 
-// No log line of a node's life holds anything of its records: two nodes with
-// other records write the same fields.
+// No log line of a node contains record data: two nodes with different records write the same fields.
 func TestLogsDoNotDependOnTheRecords(t *testing.T) {
 	lines := func(table uint64) []string {
 		f := newFakeAggregator(t)
@@ -199,7 +197,7 @@ func TestLogsDoNotDependOnTheRecords(t *testing.T) {
 		for _, e := range log.All() {
 			line := e.Message
 			for key, value := range e.ContextMap() {
-				if key != "took" { // the time is the machine's
+				if key != "took" { // the duration depends on the machine
 					line += fmt.Sprintf(" %s=%v", key, value)
 				}
 			}

@@ -16,21 +16,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxSpecMessages is more than the messages in a spec whose plan is as long as aggregators take.
+// maxSpecMessages exceeds the messages in a spec with the longest plan that aggregators accept.
 const maxSpecMessages = 256
 
-// announced is a run's spec as the aggregator sent it with a round: none where it sent none, one that
-// cannot be read, or one that is larger than a run's may be.
+// announced is a run's spec as the aggregator sent it with a round. It is empty if there was none, or it is invalid
+// or too large.
 type announced struct {
 	*conclavev1.RunSpec
 	sha256    string
 	raw       []byte // its bytes
-	requester string // in the aggregator's word
+	requester string // as the aggregator names it
 }
 
 func announcedBy(terms *conclavev1.RoundTerms) announced {
 	spec := new(conclavev1.RunSpec)
-	// Asked first: small entries take sixty times their bytes when they are read.
+	// Checked first, because small entries take sixty times their size when decoded.
 	raw := terms.GetSpec()
 	if terms == nil || len(raw) > runspec.MaxBytes ||
 		messages.Count(raw, spec.ProtoReflect().Descriptor(), maxSpecMessages) > maxSpecMessages ||
@@ -40,17 +40,17 @@ func announcedBy(terms *conclavev1.RoundTerms) announced {
 	return announced{spec, SpecSHA256(raw), raw, terms.GetRequester()}
 }
 
-// digest names the spec by its bytes.
+// digest is the hash of the spec's bytes.
 func (s announced) digest() [sha256.Size]byte { return sha256.Sum256(s.raw) }
 
-// SpecSHA256 names a run's spec by its bytes.
+// SpecSHA256 is the hash of a run's spec, in hex.
 func SpecSHA256(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// SpecTerms are a run's terms as a site's policy takes them; the error says that its plan
-// has no price, or that its masks hide nothing.
+// SpecTerms converts a run's spec for a site's policy. The error says that its plan has no price, or that its masks
+// hide nothing.
 func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	plan, err := runspec.Plan(s)
 	if err != nil {
@@ -73,10 +73,10 @@ func SpecTerms(s *conclavev1.RunSpec) (sitepolicy.Spec, error) {
 	}, nil
 }
 
-// priced returns the entry of the plan that a question of a kind names, the most that it uses of
-// it, and what that costs; queries is how many votes it asks of each teacher. Of sums to select by
-// that is all selections of the entry: no node hears of the later ones. The error says that the
-// entry pays for something else, or that the plan does not bound the price.
+// priced returns the plan entry that a question of a kind names, the most that the question uses of it, and the cost;
+// queries is the number of votes per teacher. For sums to select by the cost covers all selections of the entry,
+// because nodes do not see the later ones. The error says that the entry pays for something else, or that the plan
+// does not bound the price.
 func priced(plan privacy.Plan, kind string, at, queries uint32) (
 	privacy.Planned, privacy.Use, []privacy.Event, error,
 ) {

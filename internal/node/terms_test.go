@@ -12,8 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Terms that are larger than a run's may be are not read: empty entries of a plan take sixty times their
-// bytes in memory.
+// Oversized terms are not decoded: empty plan entries take sixty times their size in memory.
 func TestLargeTermsAreNotRead(t *testing.T) {
 	named := testkit.Value(proto.Marshal(&conclavev1.RunSpec{Name: "r"}))
 	entry := []byte{0xfa, 0x7f, 0} // an unknown field, three bytes long
@@ -31,7 +30,7 @@ func TestLargeTermsAreNotRead(t *testing.T) {
 	}
 }
 
-// A shape that names a smaller bound than the parameters do would have the aggregator draw too little noise.
+// A shape with a smaller bound than the parameters have would make the aggregator draw too little noise.
 func TestAShapeThatIsNotThatOfItsParametersIsRefused(t *testing.T) {
 	n := start(t, smallConfig(t, 4), questiontest.SmallTable(t, 80, 1))
 	for bound, refused := range map[uint64]bool{0: false, 1 << 8: true} {
@@ -46,8 +45,8 @@ func TestAShapeThatIsNotThatOfItsParametersIsRefused(t *testing.T) {
 	}
 }
 
-// Only in a run that was opened as a baseline may a question be asked that no record moves: in another
-// one it would pass for an answer.
+// Only a run opened as a baseline may ask a question that no record influences: in another run its answer would pass
+// for a real one.
 func TestABaselineIsAskedInBaselinesAlone(t *testing.T) {
 	n := start(t, smallConfig(t, 4), questiontest.SmallTable(t, 80, 1))
 	r := questiontest.Change(voteRound("r", 0), func(q *conclavev1.VoteQuestion) {

@@ -11,8 +11,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node makes a span of each round that it answers or refuses, and none of the passes of a
-// fit, whose number depends on all sites' records. The words of a refusal stay in the log.
+// A node makes a span for each round that it answers or refuses, and none for the passes of a fit, whose number
+// depends on all sites' records. The text of a refusal stays in the log.
 func TestSpansOfANode(t *testing.T) {
 	f := newFakeAggregator(t)
 	var collector tracetest.Collector

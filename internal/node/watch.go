@@ -19,20 +19,20 @@ import (
 // errAudit is all that leaves the site about an audit log that cannot be written.
 var errAudit = errors.New("the node cannot write its audit log; its log says why")
 
-// watch is what a site's operator sees of its node: an audit log, metrics, traces, and a
-// listener for probes. All but the metrics are there while Run runs.
+// watch is what a site's operator sees of its node: an audit log, metrics, traces, and a listener for probes. All
+// except the metrics exist only while Run runs.
 type watch struct {
 	metrics  *metrics
 	auditLog *auditlog.Log
 	tracer   *tracing.Tracer
-	level    *zap.AtomicLevel // of the log, nil where the listener may not change it
+	level    *zap.AtomicLevel // of the log; nil if the listener may not change it
 	monitor  atomic.Pointer[monitor.Server]
 }
 
 // peerRecord names the aggregator at the other end of a stream, for the audit log.
 type peerRecord struct{ name, certificate string }
 
-// ready says whether the node can be asked.
+// ready reports whether the node can be asked.
 func (n *Node) ready(context.Context) (string, error) {
 	if err := n.watch.auditLog.Check(); err != nil {
 		return "", err
@@ -52,8 +52,7 @@ func (n *Node) ready(context.Context) (string, error) {
 // it before Run.
 func (n *Node) ControlLevel(level zap.AtomicLevel) { n.watch.level = &level }
 
-// MonitorAddr is the address for probes and metrics while Run runs, nil where Config.HTTP
-// names none.
+// MonitorAddr is the address for probes and metrics while Run runs, nil if Config.HTTP names none.
 func (n *Node) MonitorAddr() net.Addr {
 	if server := n.watch.monitor.Load(); server != nil {
 		return server.Addr()
@@ -61,7 +60,7 @@ func (n *Node) MonitorAddr() net.Addr {
 	return nil
 }
 
-// open opens the audit log and the listener, for as long as Run runs.
+// open opens the audit log and the listener for the time of Run.
 func (w *watch) open(
 	ctx context.Context, c Config, ready func(context.Context) (string, error), log *zap.Logger,
 ) (closeAll func() error, err error) {
@@ -91,7 +90,7 @@ func (n *Node) audit(e auditlog.Entry) error {
 	return n.watch.auditLog.Write(e)
 }
 
-// meet notes whom a stream leads to.
+// meet records the peer of a stream.
 func (n *Node) meet(stream workStream) {
 	n.peer = peerRecord{}
 	if p, ok := peer.FromContext(stream.Context()); ok {

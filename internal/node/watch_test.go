@@ -22,7 +22,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// get asks a node's monitoring listener, which may not be there yet.
+// get requests a path from a node's monitoring listener, which may not be up yet.
 func get(t testing.TB, n *Node, path string) (int, string) {
 	t.Helper()
 	testkit.Eventually(t, "a node that listens", func() bool { return n.MonitorAddr() != nil })
@@ -64,7 +64,7 @@ func (f *fakeAggregator) watchedConfig(teachers int) Config {
 	return c
 }
 
-// What the site's operator sees is what happened, and no value of any record.
+// The site's operator sees what happened, and no value of any record.
 func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
@@ -75,7 +75,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	awaitReady(t, n, 200)
 	j.votes(voteRound("r", 0))
 	j.votes(voteRound("r", 1))
-	j.votes(voteRound("r", 1)) // again
+	j.votes(voteRound("r", 1)) // a second time
 	wrong := questiontest.Change(voteRound("r", 2), func(q *conclavev1.VoteQuestion) { q.Teacher.Classes = 7 })
 	j.ask(wrong)
 	if m := j.reply(); m.GetRefusal() == nil {
@@ -122,7 +122,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 		t.Errorf("leave %+v", entries[6])
 	}
 
-	// The numbers of the records have 15 digits and more, so that none is there by chance.
+	// The numbers of the records have 15 digits or more, so that none occurs by chance.
 	said, err := json.Marshal(log.All())
 	testkit.Must(t, err)
 	for row := range table.Len() {
@@ -138,7 +138,7 @@ func TestMetricsAndAuditLogOfANode(t *testing.T) {
 	}
 }
 
-// Passes of a fit are one line and one round, however many there are.
+// The passes of a fit are one line and one round, however many there are.
 func TestPassesOfAFitAreNotCounted(t *testing.T) {
 	w := newMetrics()
 	fit := asking{run: "r", round: 3, purpose: "fit", passes: true}
@@ -158,7 +158,7 @@ func TestPassesOfAFitAreNotCounted(t *testing.T) {
 	}
 }
 
-// A node that is told to stop answers the round in hand first.
+// A stopping node answers the round in hand first.
 func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	f := newFakeAggregator(t)
 	c := f.watchedConfig(4)
@@ -168,7 +168,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	cancel, ended := begin(t, n)
 	j := f.next()
 	j.ask(discriminatorRound("r", 0, nil))
-	j.ask(discriminatorRound("r", 1, nil)) // waits at the node, and is not begun
+	j.ask(discriminatorRound("r", 1, nil)) // waits at the node, and is not started
 	testkit.Receive(t, reached)
 	cancel()
 	open()
@@ -182,7 +182,7 @@ func TestTheRoundInHandIsAnsweredBeforeTheEnd(t *testing.T) {
 	testkit.Must(t, testkit.Receive(t, ended))
 }
 
-// A stream on which nothing moves does not hold a node up that is told to stop.
+// A silent stream does not delay a stopping node beyond its limit.
 func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	t.Parallel()
 	f := newFakeAggregator(t)
@@ -196,14 +196,14 @@ func TestANodeThatIsToldToStopWaitsNoLongerThanItMay(t *testing.T) {
 	testkit.Receive(t, reached)
 	began := time.Now()
 	cancel()
-	open() // it answers, and this aggregator never ends the stream
+	open() // it answers, but this aggregator never ends the stream
 	testkit.Must(t, testkit.Receive(t, ended))
 	if took := time.Since(began); took < c.Drain || took > 15*time.Second {
 		t.Errorf("it ended after %v", took)
 	}
 }
 
-// A site whose audit log has no room sends nothing.
+// A site whose audit log has no space sends nothing.
 func TestAnAnswerThatCannotBeWrittenDownStays(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")

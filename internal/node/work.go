@@ -14,20 +14,19 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// protocol is the version of the wire contract this node speaks.
+// protocol is the version of the wire contract that this node speaks.
 const protocol = 5
 
-// mostMessages bounds the messages and texts within a message of the aggregator, each of which may take two
-// bytes on the wire and a hundred in memory. A page of the ledger has the most of them, one for each entry in 4 MiB.
+// mostMessages bounds the messages and strings within an aggregator's message, each of which may take two bytes on
+// the wire and a hundred in memory. A page of the ledger has the most, one for each entry in 4 MiB.
 const mostMessages = 1 << 15
 
 type workStream = conclavev1.TeacherService_WorkClient
 
-// work is one life of the stream. One goroutine receives, one sends, one says what the site
-// permits, and the caller's answers. All have ended when work returns, which for a round under
-// way is after its teachers are trained and saved.
+// work is the life of one stream. One goroutine receives, one sends, one reports the site's permissions, and the
+// caller's answers. All have ended when work returns; a round in progress first trains its teachers and saves them.
 //
-// When stopping ends it works on what is in hand for as long as it may, and leaves.
+// When stopping ends, work finishes the round in hand within the allowed time, and leaves.
 func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceClient) (err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(stopping))
 	var others sync.WaitGroup
@@ -69,8 +68,7 @@ func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceCl
 				return err
 			}
 			if stopping.Err() != nil {
-				// The end of the stream comes after the answer, and the aggregator's
-				// after it has both.
+				// This side ends the stream after the answer, and the aggregator after it has received both.
 				select {
 				case out <- nil:
 					return <-ended
@@ -82,8 +80,7 @@ func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceCl
 	}
 }
 
-// decide says what the site permits, when it is asked and when its people have decided, until
-// ctx ends.
+// decide reports the site's permissions, when asked and after its people have decided, until ctx ends.
 func (n *Node) decide(ctx context.Context, in *queue, again <-chan time.Time, out chan<- *conclavev1.WorkRequest) {
 	say := func(m *conclavev1.WorkRequest) {
 		select {
@@ -108,8 +105,8 @@ func (n *Node) decide(ctx context.Context, in *queue, again <-chan time.Time, ou
 	}
 }
 
-// drain ends a stream when the node is told to stop: at once where it is not welcome
-// yet, else after the time that a round in hand may take.
+// drain ends a stream when the node is told to stop: at once if it is not welcomed yet, else after the time allowed
+// for the round in hand.
 func (n *Node) drain(ctx, stopping context.Context, cancel func()) {
 	select {
 	case <-stopping.Done():
@@ -128,7 +125,7 @@ func (n *Node) drain(ctx, stopping context.Context, cancel func()) {
 	}
 }
 
-// left notes that the stream is over.
+// left records that the stream is over.
 func (n *Node) left(why error) {
 	if !n.watch.metrics.connected.Swap(false) {
 		return
@@ -140,9 +137,8 @@ func (n *Node) left(why error) {
 	_ = n.audit(e)
 }
 
-// send writes what is in out until ctx ends, the stream breaks, or nil comes: then it ends the
-// stream from this side. The reason of
-// a break is for receive to find.
+// send sends the messages in out until ctx ends, the stream breaks, or nil arrives, which ends the stream from this
+// side. receive finds the reason of a break.
 func send(ctx context.Context, stream workStream, out <-chan *conclavev1.WorkRequest) {
 	for {
 		select {

@@ -217,8 +217,7 @@ func (a *answeredField) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &a.all)
 }
 
-// writtenVotes is a histogram: a list of counts, or an object that says also
-// whether the query was answered.
+// writtenVotes is a histogram: a list of counts, or an object that also says whether the query was answered.
 type writtenVotes struct {
 	counts   []int64
 	answered *bool

@@ -70,8 +70,7 @@ type Training interface {
 	// Chosen are the options, with all that is left to be chosen: what is chosen may be
 	// another in another version.
 	Chosen() any
-	// Quorum is the share of the teachers without which a round does not count, and for
-	// how many seconds it waits for the rest.
+	// Quorum is the share of the teachers that a round needs, and how many seconds it waits for the rest.
 	Quorum() (share, deadline float64)
 	// Plan fills in what the training asks: it chooses what the run leaves to be chosen,
 	// within the budget. The plan has its classes, its start and its stages.
@@ -178,8 +177,8 @@ type WarmStart struct {
 	Section string
 	// Options returns the defaults of the section.
 	Options func() Options
-	// Share is the share of epsilon that the section says it costs, and the name of the option;
-	// 0 for none, -1 has it chosen.
+	// Share is the share of epsilon that the section's option sets, and the name of that option; 0 means none, -1
+	// leaves it to be chosen.
 	Share func(Options) plan.Share
 	// Kind is that of its question.
 	Kind string

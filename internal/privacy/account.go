@@ -29,16 +29,15 @@ type Price struct {
 	ByAccountant map[string]*float64 `json:"by_accountant"`
 }
 
-// Account returns the smallest epsilon at delta that is proven for the events,
-// their parameters and counts taken as given. No votes enter into it: the price
-// holds for all datasets.
+// Account returns the smallest epsilon at delta that is proven for the events, with their parameters and counts taken
+// as given. It does not depend on votes: the price holds for all datasets.
 //
 //   - "rdp": Rényi divergences on the grid of [Orders].
 //   - "gdp": Gaussian DP. Events compose to mu = sqrt(sum mu_i²) (Dong, Roth, Su
-//     2019, Corollary 3.3), exactly where all of them are Gaussian. Events of pure
-//     DP take part as the Gaussian DP they imply, or are added by basic
+//     2019, Corollary 3.3), exactly if all of them are Gaussian. Events of pure
+//     DP count as the Gaussian DP they imply, or are added by basic
 //     composition, whichever is smaller.
-//   - "pure": the sum of epsilons, where all events have one. It holds at every
+//   - "pure": the sum of epsilons, if all events have one. It holds at every
 //     delta.
 //   - "pld": privacy loss distributions on a grid, rounded up; see pld.go.
 func Account(events []Event, delta float64) (Price, error) {
@@ -51,9 +50,9 @@ func Account(events []Event, delta float64) (Price, error) {
 	return price.proven()
 }
 
-// Running is [Account] without "pld": it uses only the accountants that are a formula. Ledger entries carry its figure
-// after each release, so that a pocket calculator can follow them. A [Price] of the whole list may be smaller, never
-// larger.
+// Running is [Account] without "pld": it uses only accountants with closed formulas. Ledger entries have its figure
+// after each release, so that a pocket calculator can reproduce them. A [Price] of the whole list may be smaller,
+// never larger.
 func Running(events []Event, delta float64) (Price, error) {
 	events, err := accountable(events, delta)
 	if err != nil {
@@ -74,7 +73,7 @@ func running(events []Event, delta float64) (Price, error) {
 	return closedForms(events, delta).proven()
 }
 
-// closedForms asks all accountants but "pld".
+// closedForms asks all accountants except "pld".
 func closedForms(events []Event, delta float64) Price {
 	price := Price{Delta: delta, Epsilon: math.Inf(1), ByAccountant: make(map[string]*float64)}
 	// On a tie the first is named, because pure DP is the strongest statement.

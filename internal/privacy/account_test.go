@@ -35,7 +35,7 @@ func TestAccountGaussian(t *testing.T) {
 	}
 }
 
-// Costs per query, written out a second time.
+// Costs per query, written independently of the code under test.
 func TestRDPByHand(t *testing.T) {
 	for _, alpha := range []float64{1.5, 2, 8, 256} {
 		for _, c := range []struct {
@@ -63,9 +63,8 @@ func responseRDP(epsilon, alpha float64) float64 {
 	return math.Log(math.Pow(p, alpha)*math.Pow(1-p, 1-alpha)+math.Pow(1-p, alpha)*math.Pow(p, 1-alpha)) / (alpha - 1)
 }
 
-// The exponential mechanism where the scores of some outcomes rise by 1 and those
-// of the others fall by 1, for every weight of the ones that rise: no divergence
-// is above the bound, and some are close below it.
+// The exponential mechanism when the scores of some outcomes rise by 1 and those of the others fall by 1, for every
+// weight of the rising ones: no divergence exceeds the bound, and some are close below it.
 func TestExponentialRDPByEnumeration(t *testing.T) {
 	for _, epsilon := range []float64{0.01, 0.3, 1, 4} {
 		for _, alpha := range []float64{1.5, 2, 8, 64} {
@@ -143,8 +142,7 @@ func TestClaimJSON(t *testing.T) {
 	}
 }
 
-// No event counts as nothing, however small the square of its cost: at a delta
-// below all else it has an epsilon.
+// No event is free, however small the square of its cost: at a very small delta it has an epsilon.
 func TestNoEventIsFree(t *testing.T) {
 	for _, e := range []Event{
 		{Kind: Gaussian, Sigma: 1e200, Sensitivity: 1, Count: 1},
@@ -175,7 +173,7 @@ func TestNoEventIsFree(t *testing.T) {
 	}
 }
 
-// The same for whatever passes Validate.
+// The same for everything that passes Validate.
 func TestNoValidEventHasCostZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string) float64 {
@@ -187,7 +185,7 @@ func TestNoValidEventHasCostZero(t *testing.T) {
 		if rho, err := e.RDP(alpha); err == nil && !(rho > 0) {
 			t.Fatalf("%+v has divergence %g of order %g", e, rho, alpha)
 		}
-		// Not a number, as for no answers with next to no noise, has no figure.
+		// NaN, as for no answers with almost no noise, has no figure.
 		if mu2 := mechanisms[e.Kind].muSquared(e); mu2 <= 0 {
 			t.Fatalf("%+v has mu² %g", e, mu2)
 		}
@@ -225,8 +223,7 @@ func TestAccountRefuses(t *testing.T) {
 	}
 }
 
-// eventOf is the event with the noise a, and where it has more the sensitivity or second noise b
-// and the rate.
+// eventOf is an event with noise a and, if the kind has them, sensitivity or second noise b and a rate.
 func eventOf(kind Kind, a, b, rate float64, count, answered int64) Event {
 	e := Event{Kind: kind, Count: count}
 	switch kind {
@@ -246,7 +243,7 @@ func eventOf(kind Kind, a, b, rate float64, count, answered int64) Event {
 	return e
 }
 
-// drawEvent makes events of all kinds, from cheap to dear.
+// drawEvent draws events of all kinds, from cheap to expensive.
 func drawEvent(t *rapid.T) Event {
 	logUniform := func(name string, lo, hi float64) float64 {
 		return math.Exp(rapid.Float64Range(math.Log(lo), math.Log(hi)).Draw(t, name))
@@ -345,8 +342,7 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 	})
 }
 
-// Any single event gives a price that is finite, not negative and not above the
-// running figure, or an error.
+// Any single event gives a price that is finite, nonnegative and at most the running figure, or an error.
 func FuzzAccount(f *testing.F) {
 	f.Add(uint8(1), 1.0, 0.01, int64(1000), 1e-5)
 	f.Add(uint8(0), 1e-300, 1e300, int64(1), 1e-300)

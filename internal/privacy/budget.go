@@ -62,7 +62,7 @@ func (e *OverBudgetError) Error() string {
 func (e *OverBudgetError) Is(target error) bool { return target == ErrOverBudget }
 
 // Room reports whether a run that spends its whole budget fits on top of spent, as Gaussian or as pure DP. A run that
-// does not fit would stop half-way, with a part paid for and no result. The error is that of [Budget.Admit].
+// does not fit would stop half-way, partly paid and without a result. The error is that of [Budget.Admit].
 func (b Budget) Room(spent []Event, run Budget) error {
 	if err := run.Validate(); err != nil {
 		return fmt.Errorf("budget: %w", err)
@@ -76,14 +76,12 @@ func (b Budget) Room(spent []Event, run Budget) error {
 	return err
 }
 
-// Admit answers, before anything is asked, whether `next` may be charged on top
-// of `spent`. It returns the running price of both together (see [Running]), or
-// an [*OverBudgetError].
+// Admit decides, before anything is asked, whether `next` may be charged on top of `spent`. It returns the running
+// price of both together (see [Running]), or an [*OverBudgetError].
 //
-// Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016):
-// everything it lets through, however each question depends on the answers
-// before it, is together (Epsilon, Delta)-DP. [Filter] says by which rule, and that
-// [FilterPLD] promises it for what a [Plan] fixed before; see [Spending] for runs.
+// Admit is a filter in the sense of Rogers, Roth, Ullman and Vadhan (2016): everything it admits, however each
+// question depends on earlier answers, is together (Epsilon, Delta)-DP. [Filter] has the rules; [FilterPLD]
+// guarantees this only for what a [Plan] fixed before; see [Spending] for runs.
 func (b Budget) Admit(spent, next []Event) (Price, error) {
 	if err := b.Validate(); err != nil {
 		return Price{}, fmt.Errorf("budget: %w", err)
@@ -95,8 +93,8 @@ func (b Budget) Admit(spent, next []Event) (Price, error) {
 	return running(all, b.Delta)
 }
 
-// Admits returns how often the next event, taken once, is admitted on top of
-// spent; confident queries all answered. More than 2^40 count as 2^40.
+// Admits returns how often the next event, taken once, is admitted on top of spent; confident queries count as
+// answered. More than 2^40 count as 2^40.
 func (b Budget) Admits(spent []Event, next Event) (int64, error) {
 	if err := b.Validate(); err != nil {
 		return 0, fmt.Errorf("budget: %w", err)

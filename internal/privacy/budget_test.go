@@ -85,7 +85,7 @@ func TestFilterNeverAdmitsPastTheBudget(t *testing.T) {
 			if price.Epsilon > b.Epsilon*(1+1e-12) {
 				t.Fatalf("price %v passes the budget %v", price.Epsilon, b.Epsilon)
 			}
-			// The rules once more, from their definitions.
+			// The rules again, from their definitions.
 			mu2, pure := 0.0, 0.0
 			for _, e := range spent {
 				switch n := float64(e.Count); e.Kind {
@@ -155,9 +155,8 @@ func TestCalibration(t *testing.T) {
 	})
 }
 
-// The noise of sums is the least that the filter admits: as many releases fit, with any
-// other events before them, and no less noise does. A vote moves two counts, so that it
-// costs twice what a sum does.
+// The noise of sums is the smallest that the filter admits: as many releases fit, with any other events before them,
+// and less noise does not. A vote moves two counts, so it costs twice as much as a sum.
 func TestGaussianSigma(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Budget{
@@ -251,8 +250,7 @@ func TestCalibrationRefuses(t *testing.T) {
 	}
 }
 
-// Runs that each spend their whole budget share a dataset's exactly as far as
-// the filter lets them.
+// Runs that each spend their whole budget share a dataset's exactly as far as the filter allows.
 func TestRoom(t *testing.T) {
 	dataset := Budget{Epsilon: 2, Delta: 1e-5}
 	run := Budget{Epsilon: 1, Delta: 1e-5}

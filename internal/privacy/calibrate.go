@@ -13,20 +13,19 @@ var ErrUnreachable = errors.New("target out of reach")
 // noiseError is the relative precision of [Calibrate].
 const noiseError = 1e-6
 
-// Calibrate returns the event with the least noise whose price, for its counts
-// and all by itself, stays within the budget: the price of [Account], not the
-// rule of a filter. The event gives kind, counts and what is no noise; its noise
-// is found:
+// Calibrate returns the event with the least noise whose price alone, for its counts, stays within the budget: the
+// price of [Account], not the rule of a filter. The event gives the kind, the counts and all parameters except the
+// noise, which is found:
 //
 //	gaussian             sigma, for the sensitivity
 //	subsampled-gaussian  noise_multiplier, for the rate
 //	gnmax                sigma
-//	confident-gnmax      sigma1 and sigma2, in the proportion in which they are given
+//	confident-gnmax      sigma1 and sigma2, in the given proportion
 //	lnmax                lambda
 //	laplace, exponential epsilon
 //
-// The noise is within one part in a million of the least, from above. Sigmas
-// are not rounded to what package gnmax draws; see [MinSigma].
+// The noise is within one part in a million of the least, from above. Sigmas are not rounded to what package gnmax
+// draws; see [MinSigma].
 func Calibrate(template Event, target Budget) (Event, error) {
 	if err := target.Validate(); err != nil {
 		return Event{}, fmt.Errorf("target: %w", err)
@@ -38,7 +37,7 @@ func Calibrate(template Event, target Budget) (Event, error) {
 }
 
 func leastNoise(template Event, other []Event, target Budget) (Event, error) {
-	// excess is above 0 if there is too little noise.
+	// excess is positive if there is too little noise.
 	excess := func(account func([]Event, float64) (Price, error), logNoise float64) float64 {
 		price, err := account(append(slices.Clone(other), template.scaled(math.Exp(logNoise))), target.Delta)
 		if err != nil {
@@ -57,15 +56,14 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use "+
 			"a smaller one", template.Kind, target.Epsilon, target.Delta)
 	}
-	// By formulas first, which is exact for Gaussian noise; where it is not, the
-	// answer is less noise, and not much less.
+	// Formulas first: they are exact for Gaussian noise. For other noise the result is smaller, but not much.
 	if allGaussian(append(slices.Clone(other), template)) {
 		_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
 		return template.scaled(math.Exp(hi)), nil
 	}
 	if running(hi) <= 0 {
 		hi = narrow(lo, hi, 1e-3, running)
-	} else { // other alone is too much for formulas, and not for pld
+	} else { // the others alone exceed the formulas, but not pld
 		hi = narrow(lo, hi, 0.3, full)
 	}
 	// The logarithm of epsilon falls about as fast as that of the noise rises.
@@ -143,7 +141,7 @@ func (e Event) scaled(more float64) Event {
 	return e
 }
 
-// maxQueriesAsked bounds the search of [MaxQueries] and its like.
+// maxQueriesAsked bounds the search of [MaxQueries] and similar functions.
 const maxQueriesAsked = 1 << 40
 
 // MaxQueries returns the largest number of queries like the given one whose price stays within the budget. It uses the
@@ -163,7 +161,7 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 		}
 		return price.Epsilon
 	}
-	// By formulas first, as in Calibrate; the answer is no less, and not much more.
+	// Formulas first, as in Calibrate; the result is no smaller, and not much larger.
 	n := largestCount(func(n int64) bool { return priced(Running, n) <= target.Epsilon })
 	if !mechanisms[query.Kind].gaussian && n < maxQueriesAsked {
 		n = moreQueries(n, func(n int64) float64 { return math.Log(priced(Account, n) / target.Epsilon) })
@@ -200,7 +198,7 @@ func moreQueries(n int64, excess func(n int64) float64) int64 {
 	return number(root(-math.Log(float64(hi)), -math.Log(float64(n)), func(x float64) float64 { return at(number(x)) }))
 }
 
-// largestCount returns the largest n with fits(n), maxQueriesAsked if that fits as well, 0 if not even 1 fits. If
+// largestCount returns the largest n with fits(n), maxQueriesAsked if that also fits, 0 if not even 1 fits. If
 // fits(n) holds, it must hold for every smaller n.
 func largestCount(fits func(n int64) bool) int64 {
 	lo, hi := int64(0), int64(1)

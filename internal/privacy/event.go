@@ -20,8 +20,7 @@ const (
 	Exponential        Kind = "exponential"
 )
 
-// Event is a release, or a number of equal ones. Which fields belong to it
-// depends on its kind:
+// Event is a release, or a number of equal ones. Its fields depend on its kind:
 //
 //	gaussian             sigma, sensitivity (L2), count
 //	subsampled-gaussian  rate (of the Poisson sample), noise_multiplier (sigma over L2 sensitivity), count
@@ -31,10 +30,10 @@ const (
 //	laplace              epsilon, count
 //	exponential          epsilon, count
 //
-// Of all but gaussian, sensitivity is left out where it is 1. Otherwise it is the number of sites at which one
-// privacy unit may be, and the noise is for what it changes at one of them; see [Event.PerUnit].
+// All kinds except gaussian omit a sensitivity of 1. Otherwise it is the number of sites at which one privacy unit
+// may be, and the noise is calibrated to the change at one of them; see [Event.PerUnit].
 //
-// A count is never left out: an event that forgot it would cost nothing.
+// A count is never omitted: an event without it would cost nothing.
 type Event struct {
 	Kind            Kind    `json:"kind"`
 	Sigma           float64 `json:"sigma,omitempty"`
@@ -118,15 +117,13 @@ func (e Event) errorf(field, format string, args ...any) error {
 	return fmt.Errorf("%s event: %w", e.Kind, FieldErrorf(field, format, args...))
 }
 
-// parameters is the event without its counts: what two events have in common
-// when they are the same mechanism.
+// parameters is the event without its counts: equal for events of the same mechanism.
 func (e Event) parameters() Event {
 	e.Count, e.Asked, e.Answered = 0, 0, 0
 	return e
 }
 
-// Times is the event n times in place of the counts it has; confident queries
-// all answered.
+// Times is the event with n in place of its counts; confident queries count as answered.
 func (e Event) Times(n int64) Event {
 	e = e.parameters()
 	if e.Kind == ConfidentGNMax {
@@ -144,7 +141,7 @@ func Merge(events []Event) []Event {
 	at := make(map[Event]int, len(events))
 	for _, e := range events {
 		i, seen := at[e.parameters()]
-		// A sum that does not fit stays two events, which costs the same.
+		// A sum that overflows stays two events, which costs the same.
 		if !seen || merged[i].Count > math.MaxInt64-e.Count ||
 			merged[i].Asked > math.MaxInt64-e.Asked || merged[i].Answered > math.MaxInt64-e.Answered {
 			at[e.parameters()] = len(merged)
@@ -158,8 +155,7 @@ func Merge(events []Event) []Event {
 	return merged
 }
 
-// FieldError says which value of an event, a budget or a ledger entry cannot be
-// used, and what would do.
+// FieldError says which value of an event, a budget or a ledger entry is invalid, and which values are valid.
 type FieldError struct {
 	Field   string // as in JSON, for example "sigma1"
 	Problem string

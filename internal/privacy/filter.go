@@ -6,27 +6,21 @@ import (
 	"slices"
 )
 
-// Filter is the rule by which a [Budget] admits releases one after another,
-// where each question, its noise and whether it is asked at all may depend on
-// the answers before it. The rule is fixed before the first release: to take
-// the more favourable of two rules afterwards would cost the delta of both.
+// Filter is the rule by which a [Budget] admits releases one after another, where each question, its noise and
+// whether it is asked at all may depend on earlier answers. The rule is fixed before the first release: choosing the
+// more favourable of two rules afterwards would cost the delta of both.
 type Filter string
 
 const (
-	// FilterGDP adds up the squares of Gaussian DP parameters and never lets
-	// the sum pass mu², where mu is the largest with mu-GDP inside the budget.
-	// The whole is mu-GDP then (Smith and Thakurta 2022; Koskela, Tobaben,
-	// Honkela 2023): each answer can be computed from a stretch of length
-	// mu_i² of one Brownian motion with drift, and together they use a stretch
-	// of at most mu². Events of pure DP count with the Gaussian DP they imply,
-	// samples as if they were not sampled. It is exact for Gaussian noise, and
-	// the default.
+	// FilterGDP adds up the squares of Gaussian DP parameters and never lets the sum exceed mu², where mu is the
+	// largest with mu-GDP inside the budget. The whole is then mu-GDP (Smith and Thakurta 2022; Koskela, Tobaben,
+	// Honkela 2023): each answer can be computed from a stretch of length mu_i² of one Brownian motion with drift,
+	// and together they use a stretch of at most mu². Events of pure DP count with the Gaussian DP they imply,
+	// samples as if they were not sampled. It is exact for Gaussian noise, and the default.
 	FilterGDP Filter = "gdp"
-	// FilterRDP adds up Rényi divergences at one order and never lets the sum
-	// pass what (epsilon, delta) allows there (the Rényi filter of
-	// Feldman and Zrnic 2021 and Lécuyer 2021). The order follows from the budget
-	// alone. It costs some 8% of epsilon against FilterGDP for Gaussian noise,
-	// and is the better one as soon as samples are to be amplified.
+	// FilterRDP adds up Rényi divergences at one order and never lets the sum exceed what (epsilon, delta) allows
+	// there (the Rényi filter of Feldman and Zrnic 2021 and Lécuyer 2021). The order depends only on the budget. It
+	// costs some 8% of epsilon against FilterGDP for Gaussian noise, and is better if samples are to be amplified.
 	FilterRDP Filter = "rdp"
 	// FilterPLD asks for the price of the whole list, by all accountants, including privacy loss distributions. It is
 	// the tightest, but it does not allow questions that depend on earlier answers. It holds within a [Plan] that was
@@ -60,7 +54,7 @@ var filterRules = map[Filter]filterRule{
 	},
 	FilterPLD: {
 		fits: func(b Budget, events []Event) bool {
-			// The formulas first: they take a hundredth of the time.
+			// The formulas first, because they take a hundredth of the time.
 			return closedForms(events, b.Delta).Epsilon <= b.Epsilon ||
 				pldEpsilon(events, b.Delta) <= b.Epsilon
 		},
@@ -78,7 +72,7 @@ var filterRules = map[Filter]filterRule{
 }
 
 var gdpRule = filterRule{
-	// Decided in delta rather than in epsilon, which needs no search.
+	// Decided in delta instead of epsilon, which needs no search.
 	fits: func(b Budget, events []Event) bool {
 		return pureEpsilon(events) <= b.Epsilon || gdpDelta(b.Epsilon, totalMu(events)) <= b.Delta
 	},
@@ -167,20 +161,17 @@ func (o order) epsilon(events []Event, delta float64) float64 {
 	return o.mean(func(alpha float64) float64 { return totalRDP(events, alpha) + conversion(alpha, delta) })
 }
 
-// order is the one that lets most Gaussian releases through: it makes
-// (epsilon - conversion(alpha))/alpha the largest, within the grid and where samples have
-// a divergence.
+// order is the order that lets most Gaussian releases through: it maximizes (epsilon - conversion(alpha))/alpha,
+// within the grid and where samples have a divergence.
 //
-// With M = -log(delta alpha) the derivative of the conversion is -M/(alpha-1)², so that
-// the largest is where
+// With M = -log(delta alpha) the derivative of the conversion is -M/(alpha-1)², so the maximum is where
 //
 //	epsilon = M (2 alpha - 1)/(alpha - 1)² + log((alpha-1)/alpha).
 //
-// The right side falls from infinity at 1 to less than 0 at 1/delta: there is one such
-// alpha. It falls as epsilon rises, and what is allowed there, epsilon - conversion(alpha),
-// rises by more than half of what epsilon does. As divergences do not rise when alpha
-// falls, a larger budget admits whatever a smaller one does. A jump from order to order
-// would take that away: at a jump the conversion costs more all at once.
+// The right side falls from infinity at 1 to less than 0 at 1/delta, so there is one such alpha. It falls as epsilon
+// rises, and what is allowed there, epsilon - conversion(alpha), rises by more than half of the rise of epsilon.
+// Because divergences do not rise when alpha falls, a larger budget admits whatever a smaller one does. Jumping from
+// order to order would break that: at a jump the conversion suddenly costs more.
 func (b Budget) order() order {
 	at := min(1/b.Delta, maxSubsampledOrder) - 1
 	tooLow := func(above float64) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// orderOf is the order alpha that the two neighbours of b.order stand for.
+// orderOf is the order alpha between the two neighbours of b.order.
 func orderOf(b Budget) float64 {
 	o := b.order()
 	if o.a == o.b {
@@ -26,8 +26,7 @@ var drawBudget = rapid.Custom(func(t *rapid.T) Budget {
 	}
 })
 
-// The order is on or between two neighbours of the grid, and no other lets more Gaussian
-// releases through.
+// The order is on or between two neighbours of the grid, and no other lets more Gaussian releases through.
 func TestTheOrderOfABudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawBudget.Draw(t, "budget")
@@ -81,7 +80,7 @@ func TestTheMeanOfTwoOrdersIsABound(t *testing.T) {
 	})
 }
 
-// A larger budget admits whatever a smaller one does, by a hair or by a lot.
+// A larger budget admits whatever a smaller one does, however small the difference.
 func TestALargerBudgetAdmitsMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, events := drawBudget.Draw(t, "budget"), Merge(drawEvents(t, 4))
@@ -98,8 +97,8 @@ func TestALargerBudgetAdmitsMore(t *testing.T) {
 	})
 }
 
-// Randomized response hardly costs more at a higher order, so that budgets with epsilons
-// between two orders of the grid were the worse for being larger once.
+// Randomized response hardly costs more at a higher order. So earlier, a budget with an epsilon between two orders of
+// the grid could be worse than a smaller one.
 func TestNoBudgetIsWorseThanASmallerOne(t *testing.T) {
 	events := []Event{
 		{Kind: Laplace, Epsilon: 0.999525860, Count: 1}, {Kind: Laplace, Epsilon: 0.173773943, Count: 21},

@@ -31,9 +31,8 @@ func TestNothingCostsNothing(t *testing.T) {
 	}
 }
 
-// Whatever is admitted, in whatever order, has divergences that together stay
-// within the budget: recomputed here from the sum at the filter's own order, and
-// by all accountants of the list.
+// Whatever is admitted, in whatever order, has divergences that together stay within the budget: recomputed here from
+// the sum at the filter's own order, and by all accountants of the list.
 func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -82,8 +81,8 @@ func TestRDPFilterNeverAdmitsPastTheBudget(t *testing.T) {
 	})
 }
 
-// FilterRDP admits as many as its rule says and not one more: at the order of the
-// budget, divergence and conversion together stay within epsilon.
+// FilterRDP admits exactly as many as its rule says: at the order of the budget, divergence and conversion together
+// stay within epsilon.
 func TestRDPFilterKeepsItsRule(t *testing.T) {
 	for _, b := range []Budget{{0.3, 1e-3, FilterRDP, 0}, {1, 1e-5, FilterRDP, 0}, {8, 1e-9, FilterRDP, 0}} {
 		used := func(e Event) (epsilon float64) {
@@ -112,8 +111,7 @@ func TestRDPFilterKeepsItsRule(t *testing.T) {
 	}
 }
 
-// As pure DP a budget holds its epsilon and not a hair more: delta is too small
-// for anything else to fit.
+// As pure DP a budget admits its epsilon and no more: delta is too small for anything else to fit.
 func TestFiltersKeepThePureBudget(t *testing.T) {
 	for _, filter := range []Filter{FilterGDP, FilterRDP} {
 		b := Budget{Epsilon: 1, Delta: 1e-9, Filter: filter}
@@ -129,7 +127,7 @@ func TestFiltersKeepThePureBudget(t *testing.T) {
 	}
 }
 
-// What the two filters are good for, as their comments say.
+// What each of the two filters is best for, as their comments say.
 func TestFiltersCompared(t *testing.T) {
 	gdp, rdp := Budget{Epsilon: 1, Delta: 1e-5}, Budget{Epsilon: 1, Delta: 1e-5, Filter: FilterRDP}
 	most := func(b Budget, e Event) int64 { return testkit.Value(b.Admits(nil, e)) }
@@ -206,9 +204,8 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
-// So many samples that each costs less than the last digits of a number near 1:
-// the sum of their losses is normal, mu² = n q² (e^(1/sigma²) - 1), and no figure
-// may lie below it.
+// So many samples that each costs less than the last digits of a number near 1: the sum of their losses is normal,
+// mu² = n q² (e^(1/sigma²) - 1), and no figure may be below it.
 func TestVeryManySamples(t *testing.T) {
 	for _, c := range []struct {
 		rate, multiplier float64

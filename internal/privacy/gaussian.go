@@ -76,8 +76,8 @@ func gdpMu(epsilon, delta float64) float64 {
 	return lo
 }
 
-// bisect narrows [lo, hi] around the place where isLow turns from true to
-// false, to the last bits. IsLow holds at lo (or lo is a bound) and not at hi.
+// bisect narrows [lo, hi] around the place where isLow turns from true to false, to the last bits. isLow holds at lo
+// (or lo is a bound) and not at hi.
 func bisect(lo, hi float64, isLow func(float64) bool) (float64, float64) {
 	for range 200 {
 		mid := lo + (hi-lo)/2

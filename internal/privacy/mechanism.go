@@ -14,8 +14,8 @@ type mechanism struct {
 	rdp func(e Event, alpha float64) float64
 	// muSquared bounds the square of the Gaussian DP parameter mu.
 	muSquared func(e Event) float64
-	// gaussian says that muSquared is the exact cost of Gaussian noise and not
-	// a bound derived from pure differential privacy.
+	// gaussian says that muSquared is the exact cost of Gaussian noise and not a bound derived from pure differential
+	// privacy.
 	gaussian bool
 	// pure is the epsilon of (epsilon, 0)-DP; nil if the mechanism has none.
 	pure func(e Event) float64
@@ -34,35 +34,28 @@ var kinds = []Kind{Gaussian, SubsampledGaussian, GNMax, ConfidentGNMax, LNMax, L
 // Kinds returns the mechanisms that an [Event] can name.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
-// Fields returns the fields, as in JSON, of an event of the kind: all parameters, and
-// asked where an event is asked more often than answered. Others have a count. It is
-// nil for a kind that does not exist.
+// Fields returns the fields, as in JSON, of an event of the kind: all parameters, and asked if an event may be asked
+// more often than answered. Others have a count. It is nil for an unknown kind.
 func (k Kind) Fields() []string { return slices.Clone(mechanisms[k].fields) }
 
 var mechanisms = map[Kind]mechanism{
 	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
 	//
-	// Why this is private: both neighbours' outputs are Gaussians of equal
-	// width whose centres lie at most s apart, so whoever tells them apart does
-	// a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian
-	// DP (Dong, Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²)
-	// (Mironov 2017, Proposition 7).
+	// Why this is private: both neighbours' outputs are Gaussians of equal width whose centres lie at most s apart,
+	// so distinguishing them is a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian DP (Dong,
+	// Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²) (Mironov 2017, Proposition 7).
 	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
 		return float64(e.Count) * squaredCost(e.Sensitivity/e.Sigma)
 	}),
 
-	// Gaussian noise on the sum over a Poisson sample: every unit takes part
-	// with probability rate, by itself, and adds at most 1 (in L2, in units of
-	// the sensitivity) to the sum; the noise is N(0, noise_multiplier²).
+	// Gaussian noise on the sum over a Poisson sample: every unit takes part independently with probability rate, and
+	// adds at most 1 (in L2, in units of the sensitivity) to the sum; the noise is N(0, noise_multiplier²).
 	//
-	// Why this is private: most of the time the unit is not in the sample, and
-	// who sees the sum cannot tell. The cost is that of a mixture of two
-	// Gaussians against one (Mironov, Talwar, Zhang 2019, Theorem 4). It is a
-	// cost for adding or removing a unit; what may take part, with its rate,
-	// must not depend on the data, and the size of the sample stays secret.
-	// As Gaussian DP it counts as if everybody took part: the trade-off
-	// function of the sampled release is nowhere below that one, and no smaller
-	// mu holds (Dong, Roth, Su 2019, section 4).
+	// Why this is private: most of the time the unit is not in the sample, and the sum does not show whether it is.
+	// The cost is that of a mixture of two Gaussians against one (Mironov, Talwar, Zhang 2019, Theorem 4). It is a
+	// cost for adding or removing a unit; what may take part, with its rate, must not depend on the data, and the
+	// size of the sample stays secret. As Gaussian DP it counts as if everybody took part: the trade-off function of
+	// the sampled release is nowhere below that one, and no smaller mu holds (Dong, Roth, Su 2019, section 4).
 	SubsampledGaussian: {
 		fields: []string{"rate", "noise_multiplier"},
 		rdp: func(e Event, alpha float64) float64 {
@@ -117,12 +110,12 @@ var mechanisms = map[Kind]mechanism{
 
 	// Laplace noise of scale s/epsilon on a value of L1 sensitivity s.
 	//
-	// Why this is private: the noise's density falls by at most exp(epsilon)
-	// over the distance s (Dwork and Roth 2014, Theorem 3.6).
+	// Why this is private: the noise's density falls by at most exp(epsilon) over the distance s (Dwork and Roth
+	// 2014, Theorem 3.6).
 	//
-	// All accountants take it for randomized response, the worst that (epsilon, 0)-DP
-	// allows (pureRDP, pureMu and responsePair say why). So vectors may have this kind as
-	// well, and noise of another form that is (epsilon, 0)-DP, as norm-Gamma noise is.
+	// All accountants treat it as randomized response, the worst case of (epsilon, 0)-DP (see pureRDP, pureMu and
+	// responsePair). So this kind also covers vectors, and other noise that is (epsilon, 0)-DP, such as norm-Gamma
+	// noise.
 	Laplace: {
 		fields:    []string{"epsilon"},
 		rdp:       func(e Event, alpha float64) float64 { return float64(e.Count) * pureRDP(e.Epsilon, alpha) },

@@ -40,10 +40,9 @@ func LNMaxLambda(b Budget, queries int64, other []Event) (float64, error) {
 	return found.Lambda, err
 }
 
-// SampledSigma returns the least noise multiplier, within one part in a million from
-// above, such that so many Gaussian releases on Poisson samples of the rate are
-// within the budget together with the other events, by [Account]. That is the rule
-// of a [Plan]; filters for lists that nobody fixed want more noise. An
+// SampledSigma returns the smallest noise multiplier, within one part in a million from above, such that this many
+// Gaussian releases on Poisson samples of the rate are within the budget together with the other events, by
+// [Account]. That is the rule of a [Plan]; filters for lists that are not fixed in advance need more noise. An
 // [*OverBudgetError] says that the others leave no room.
 func SampledSigma(b Budget, rate float64, releases int64, other []Event) (float64, error) {
 	event := b.Event(Event{Kind: SubsampledGaussian, Rate: rate, NoiseMultiplier: 1, Count: releases})
@@ -84,8 +83,8 @@ func admittedNoise(b Budget, event Event, other []Event) (Event, error) {
 	return event.scaled(hi * (1 + 1e-9)), nil
 }
 
-// crossMargin is the share of epsilon that noise by pld leaves free: another
-// processor finds another last digit, and has to find the plan within its budget too.
+// crossMargin is the share of epsilon that noise by pld leaves free: another processor computes different last
+// digits, and must also find the plan within its budget.
 const crossMargin = 1e-8
 
 // plannedNoise is admittedNoise by the rule of FilterPLD.

@@ -40,8 +40,8 @@ func TestGaussianDPNumbers(t *testing.T) {
 	}
 }
 
-// Where the subtraction in gdpDelta loses most, and where it loses nothing: never
-// below the truth but for the last digits. Deltas as above, with 80 digits.
+// Where the subtraction in gdpDelta loses most, and where it loses nothing: never below the truth except in the last
+// digits. Deltas as above, with 80 digits.
 func TestGaussianDeltaIsNeverBelow(t *testing.T) {
 	for _, c := range []struct{ epsilon, mu, delta float64 }{
 		{0.000338208, 0.000114204, 4.9988176283282926651e-8},

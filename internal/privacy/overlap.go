@@ -14,7 +14,7 @@ const overlapRule = "it is the number of sites at which one privacy unit may be,
 
 func overlaps(m float64) bool { return m >= 2 && m <= MaxOverlap && m == math.Trunc(m) }
 
-// CheckOverlap refuses a number of sites at which a privacy unit cannot be, with a [*FieldError].
+// CheckOverlap refuses an impossible number of sites of a privacy unit, with a [*FieldError].
 func CheckOverlap(sites int) error {
 	if sites < 1 || sites > MaxOverlap {
 		return FieldErrorf("overlap", "is %d; use the number of sites at which one privacy unit may be, 1 to %d", sites,
@@ -23,7 +23,7 @@ func CheckOverlap(sites int) error {
 	return nil
 }
 
-// Sites is at how many sites one privacy unit may be, 1 or more.
+// Sites is the number of sites at which one privacy unit may be, 1 or more.
 func (b Budget) Sites() int { return cmp.Or(b.Overlap, 1) }
 
 // WithOverlap is the budget if one privacy unit may be at the given number of sites, 1 or more.
@@ -44,8 +44,8 @@ func (b Budget) Event(e Event) Event {
 	return e
 }
 
-// CheckPlan refuses a plan with an entry that pays for another number of sites than the budget has. It is the one
-// place where overlap is demanded; the error matches [ErrPlan].
+// CheckPlan refuses a plan with an entry that pays for a different number of sites from the budget's. Only here is
+// overlap required; the error matches [ErrPlan].
 func (b Budget) CheckPlan(plan Plan) error {
 	for i, p := range plan {
 		if want := b.Event(p.Mechanism).Sensitivity; p.Mechanism.Sensitivity != want {

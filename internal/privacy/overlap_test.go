@@ -44,7 +44,7 @@ func TestOverlapCostsWhatLessNoiseDoes(t *testing.T) {
 	}
 }
 
-// Noise that is chosen for a budget grows with the number of sites, and the price is the budget's.
+// Noise chosen for a budget grows with the number of sites, and the price is the budget's.
 func TestNoiseGrowsWithOverlap(t *testing.T) {
 	one := Budget{Epsilon: 1, Delta: 1e-5}
 	five := one.WithOverlap(5)
@@ -82,8 +82,8 @@ func TestNoiseGrowsWithOverlap(t *testing.T) {
 	}
 }
 
-// Of a unit at m sites, Binomial(m, q) copies are in a Poisson sample. Whatever they add, in however many
-// directions, the sum is no easier to tell than the charged pair: here they all add the most, in one direction.
+// A Poisson sample has Binomial(m, q) copies of a unit at m sites. Whatever they add, in however many directions, the
+// sum is no easier to distinguish than the charged pair: here they all add the most, in one direction.
 func TestSampledCopiesAreNoWorseThanCharged(t *testing.T) {
 	for _, c := range []struct {
 		q, sigma float64
@@ -108,7 +108,7 @@ func TestSampledCopiesAreNoWorseThanCharged(t *testing.T) {
 		}
 		for x := -4 * c.sigma; x < float64(c.m)+6*c.sigma; x += c.sigma / 7 {
 			p, q := above(x)
-			// At each trade-off point of the copies, the charged pair is at least as easy to tell.
+			// At each trade-off point of the copies, the charged pair is at least as easy to distinguish.
 			threshold := e.NoiseMultiplier * x / c.sigma // the same false alarms
 			_, charge := normal.Tails(threshold / e.NoiseMultiplier)
 			_, hit := normal.Tails((threshold - 1) / e.NoiseMultiplier)
@@ -177,7 +177,7 @@ func TestOverlapThatCannotBe(t *testing.T) {
 	testkit.Must(t, errors.Join(CheckOverlap(1), CheckOverlap(MaxOverlap)))
 }
 
-// A plan is for the dataset's number of sites, each entry of it, and for no more and no less.
+// A plan must pay for exactly the dataset's number of sites in each entry.
 func TestPlansPayForOverlap(t *testing.T) {
 	for _, e := range ofEach {
 		for of := 1; of <= 3; of++ {

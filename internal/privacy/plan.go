@@ -26,23 +26,23 @@ type Planned struct {
 
 // The variants of mechanisms.
 const (
-	// Histogram releases all noisy counts of a vote in place of the winner.
+	// Histogram releases all noisy counts of a vote instead of the winner.
 	Histogram = "histogram"
-	// NormGamma is noise of a norm-Gamma vector in place of Laplace noise.
+	// NormGamma is a norm-Gamma vector of noise instead of Laplace noise.
 	NormGamma = "norm-gamma"
 )
 
 // variants are the variants that a kind of mechanism can have.
 var variants = map[Kind]string{GNMax: Histogram, ConfidentGNMax: Histogram, LNMax: Histogram, Laplace: NormGamma}
 
-// label holds for the names of kinds of questions and of stages.
+// label is a valid name of a kind of question or a stage.
 var label = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // maxCount bounds the uses of a plan's entry. Each release is an entry of the ledger, and
 // a round has at most 65,536 queries.
 const maxCount = 1_000_000 << 16
 
-// Validate refuses an entry whose price would not be known, with a [*FieldError].
+// Validate refuses an entry without a known price, with a [*FieldError].
 func (p Planned) Validate() error {
 	if !label.MatchString(p.Kind) {
 		return FieldErrorf("kind", "is %q; use 1 to 32 small letters, digits or dashes", p.Kind)
@@ -65,11 +65,11 @@ func (p Planned) Validate() error {
 	return nil
 }
 
-// Fixed says that the cost of the whole entry is known in advance. The cost of a confident query depends on its answer,
-// so a plan could only count the worst answer.
+// Fixed reports whether the cost of the whole entry is known in advance. The cost of a confident query depends on its
+// answer, so a plan could only count the worst answer.
 func (p Planned) Fixed() bool { return p.Count > 0 && p.Mechanism.Kind != ConfidentGNMax }
 
-// Cost returns the events of a number of uses, of which some were answered, as in the ledger; nil for none. Only this
+// Cost returns the events of a number of uses, some of them answered, as in the ledger; nil for none. Only this
 // method turns a plan into events.
 func (p Planned) Cost(uses, answered int64) []Event {
 	if uses == 0 {
@@ -124,20 +124,18 @@ func (p Planned) text() string {
 	return string(raw)
 }
 
-// Plan is all that a run may ask and what each costs. It stands in the entry that opens the
-// run, before the first release. A round names the entry that pays for it by its place.
+// Plan is all that a run may ask, with the cost of each question. It is in the entry that opens the run, before the
+// first release. A round names the entry that pays for it by its index.
 //
-// With [FilterPLD] the whole plan is priced before the first release. Why that is private:
-// each mechanism is dominated by a pair of distributions, so
-// its output can be computed from one draw of that pair (Blackwell). All draws of
-// the plan can be made beforehand, independently of each other. The run, in
-// whatever order and however adaptively it asks, and whenever it stops, is
-// post-processing of them (Zhu, Dong, Wang 2022, Theorem 10). So what is within the
-// plan is (epsilon, delta)-DP as soon as the whole plan is. Parameters that are
-// chosen in the light of answers have no draw made beforehand: hence the plan.
+// With [FilterPLD] the whole plan is priced before the first release. Why that is private: each mechanism is
+// dominated by a pair of distributions, so its output can be computed from one draw of that pair (Blackwell). All
+// draws of the plan can be made beforehand, independently of each other. The run is post-processing of them, in
+// whatever order, however adaptively it asks, and whenever it stops (Zhu, Dong, Wang 2022, Theorem 10). So everything
+// within the plan is (epsilon, delta)-DP if the whole plan is. Parameters chosen depending on answers have no draw
+// made beforehand, so they need a plan.
 type Plan []Planned
 
-// maxPlan bounds the entries of a plan; pld takes no more different events.
+// maxPlan bounds the entries of a plan; pld accepts no more different events.
 const maxPlan = maxPairs
 
 // Validate refuses a plan that is empty or has an entry without a price.
@@ -154,7 +152,7 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// Fixed says that the cost of the whole plan is known in advance.
+// Fixed reports whether the cost of the whole plan is known in advance.
 func (p Plan) Fixed() bool {
 	return len(p) > 0 && !slices.ContainsFunc(p, func(e Planned) bool { return !e.Fixed() })
 }
@@ -169,8 +167,8 @@ func (p Plan) Events() []Event {
 	return Merge(events)
 }
 
-// mostMechanisms bounds the different mechanisms of a plan that is priced as a whole: each has a
-// distribution of its own, and 16 took six seconds. Pipelines have one or two for each stage.
+// mostMechanisms bounds the different mechanisms of a plan that is priced as a whole: each has its own distribution,
+// and 16 took six seconds. Pipelines have one or two for each stage.
 const mostMechanisms = 8
 
 // Check returns the price of the whole plan at the budget's delta, by all accountants, or an [*OverBudgetError] if it
@@ -207,7 +205,7 @@ func (p Plan) Check(b Budget) (Price, error) {
 
 // Use is a release's use of a plan.
 type Use struct {
-	// Planned is the place of the entry that pays.
+	// Planned is the index of the entry that pays.
 	Planned int
 	// Queries counts the uses of its mechanism, Answered the answered ones.
 	Queries, Answered int64
@@ -248,7 +246,7 @@ func (p Plan) add(used []int64, next Use) []int64 {
 // PlanError refuses a question that is not in the run's plan. It matches [ErrOverBudget]: the question is neither
 // released nor charged.
 type PlanError struct {
-	Planned     Planned // the entry; without a kind where the plan has none at the place
+	Planned     Planned // the entry; without a kind if the plan has none at that index
 	Used, Asked int64
 }
 

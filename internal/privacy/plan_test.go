@@ -175,7 +175,7 @@ func TestPlanAdmit(t *testing.T) {
 			t.Errorf("%v after %v: %v, want %q", c.next, c.used, err, c.message)
 		}
 	}
-	// A negative count would give back what was used.
+	// A negative count would give back earlier uses.
 	for _, next := range []Use{{1, -5, -5}, {1, 0, 0}, {1, 5, 6}, {1, 5, 4}, {2, 5, -1}} {
 		if _, err := plan.Admit(nil, next); err == nil || errors.Is(err, ErrOverBudget) {
 			t.Errorf("%v: %v", next, err)
@@ -183,7 +183,7 @@ func TestPlanAdmit(t *testing.T) {
 	}
 }
 
-// Whatever is covered, in any order and stopped anywhere, costs no more than the plan.
+// Whatever the plan covers, in any order and stopped anywhere, costs no more than the plan.
 func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -259,7 +259,7 @@ func TestSpending(t *testing.T) {
 	}
 	last, _, err := first.Use(Use{1, 50, 50})
 	testkit.Must(t, err)
-	// Formulas would ask for more than the budget at the end of the plan.
+	// Formulas would exceed the budget at the end of the plan.
 	if spent, err := last.EpsilonSpent(); err != nil || spent != price.Epsilon {
 		t.Errorf("at the end: %v, %v; want %v", spent, err, price.Epsilon)
 	}
@@ -463,12 +463,12 @@ func BenchmarkRunningOfSamples(b *testing.B) {
 	}
 }
 
-// Each mechanism of a plan that is priced as a whole takes its time.
+// A plan of many mechanisms, each of which takes time, is not priced as a whole.
 func TestAPlanOfManyMechanismsHasNoPrice(t *testing.T) {
 	b := Budget{Epsilon: 5, Delta: 1e-5, Filter: FilterPLD}
 	for n, priced := range map[int]bool{mostMechanisms: true, mostMechanisms + 1: false} {
 		var plan Plan
-		for i := range 3 * n { // of each of them three entries
+		for i := range 3 * n { // three entries for each of them
 			plan = append(plan, Planned{Kind: "sum", Count: 1,
 				Mechanism: Event{Kind: Gaussian, Sigma: float64(50 + i%n), Sensitivity: 1}})
 		}

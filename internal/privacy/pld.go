@@ -17,15 +17,13 @@ type countedPair struct {
 	count float64
 }
 
-// pldEpsilon is an epsilon >= 0 that validated events have at delta, from their
-// privacy loss distributions on a grid, composed by Fourier transform (Koskela,
-// Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is
-// never below the smallest one; measured on random mixtures it is mostly within
-// 0.1% of it and within 0.3% at most, what the pairs stand for aside: Laplace noise
-// on fine grids (see responsePair) and the exponential mechanism cost less.
+// pldEpsilon is an epsilon >= 0 of validated events at delta, from their privacy loss distributions on a grid,
+// composed by Fourier transform (Koskela, Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is never below the
+// smallest one. Measured on random mixtures it is mostly within 0.1% of it, and at most 0.3%, apart from what the
+// pairs lose: Laplace noise on fine grids (see responsePair) and the exponential mechanism cost less.
 //
-// A unit more and a unit less are composed each by itself: a neighbour is the
-// same for all releases. Infinite when the figure cannot be computed.
+// A unit more and a unit less are composed separately: a neighbour is the same for all releases. Infinite if the
+// figure cannot be computed.
 func pldEpsilon(events []Event, delta float64) float64 {
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta) // their exact distribution
@@ -33,11 +31,11 @@ func pldEpsilon(events []Event, delta float64) float64 {
 	return figures.of(fmt.Sprint(events, delta), func() float64 { return composed(events, delta) })
 }
 
-// figures remembers what pldEpsilon returned. A run, its ledger and its certificate ask for the
-// same figures, each of which takes a good part of a second.
+// figures caches the results of pldEpsilon. A run, its ledger and its certificate ask for the same figures, each of
+// which takes a large part of a second.
 var figures = memory[string]{most: 1000}
 
-// composed is pldEpsilon of events that are not all Gaussian.
+// composed is pldEpsilon for events that are not all Gaussian.
 func composed(events []Event, delta float64) float64 {
 	epsilon := pairsEpsilon(dominatingPairs(events, false), delta, 0)
 	for _, e := range events {
@@ -49,7 +47,7 @@ func composed(events []Event, delta float64) float64 {
 }
 
 // Distance is an upper bound on the total variation distance of the releases on two neighbouring datasets: no outcome
-// has probabilities that differ by more. It is exact for Gaussian noise alone, 2 Phi(mu/2) - 1. For other noise it is
+// has probabilities that differ by more. It is exact only for Gaussian noise, 2 Phi(mu/2) - 1. For other noise it is
 // the smaller of the value from their mu and the value on a grid.
 func Distance(events []Event) (float64, error) {
 	events, err := validMerged(events)
@@ -64,7 +62,7 @@ func Distance(events []Event) (float64, error) {
 	return min(1, distance, onGrid), nil
 }
 
-// distances remembers what [Distance] found: a certificate and three forms of a report ask for the same one.
+// distances caches the results of [Distance]: a certificate and three forms of a report ask for the same one.
 var distances = memory[string]{most: 1000}
 
 // pairsDistance is [Distance] for the pairs of one direction; the other direction has the same. It is 1 if it cannot be
@@ -109,7 +107,7 @@ func allGaussian(events []Event) bool {
 	return true
 }
 
-// dominatingPairs returns a pair for each event, all Gaussian ones in one.
+// dominatingPairs returns a pair for each event, and one for all Gaussian events together.
 func dominatingPairs(events []Event, swapped bool) []countedPair {
 	var pairs []countedPair
 	mu2 := 0.0
@@ -126,7 +124,7 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 			default:
 				pairs = append(pairs, countedPair{sampled, float64(e.Count)})
 			}
-		case LNMax: // two bins, each with noise of its own
+		case LNMax: // two bins, each with its own noise
 			pairs = append(pairs, countedPair{responsePair{e.Lambda}, 2 * float64(e.Count)})
 		case Laplace:
 			pairs = append(pairs, countedPair{responsePair{e.Epsilon}, float64(e.Count)})

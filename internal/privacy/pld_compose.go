@@ -262,8 +262,8 @@ func (c *composition) sum(order float64, size int) []float64 {
 	return tilted
 }
 
-// transforms are kept by the binary logarithm of their size up to here: a calibration asks for the same
-// ones over and over, and their sines take a tenth of its time.
+// transforms are cached by the binary logarithm of their size, up to a bound: a calibration asks for the same ones
+// repeatedly, and their sines take a tenth of its time.
 var transforms [17]sync.Pool
 
 // transformOf is a transform of a size, a power of two, until release is called.
@@ -297,15 +297,13 @@ func power(x complex128, n int64) complex128 {
 	return result
 }
 
-// solve looks for the epsilon with hockey-stick divergence delta, from the right
-// end of the window, and returns also what rounding and the tilted mass below
-// the window may have added to the divergence there. An epsilon left of the
-// window is given as the window's left end, with infinite noise.
+// solve looks for the epsilon with hockey-stick divergence delta, from the right end of the window. It also returns
+// what rounding and the tilted mass below the window may have added to the divergence there. An epsilon left of the
+// window is returned as the window's left end, with infinite noise.
 //
-// With A the mass above epsilon and C the sum of mass times e^(l'-l), for l' the
-// point right of epsilon, the divergence is A - C e^(epsilon-l'). A step to the
-// left adds C (1 - e^-step) to it: so added up, and not as the difference, it
-// keeps its digits however small the losses are.
+// With A the mass above epsilon and C the sum of mass times e^(l'-l), for l' the point right of epsilon, the
+// divergence is A - C e^(epsilon-l'). A step to the left adds C (1 - e^-step). Added up like this, and not as a
+// difference, it keeps its digits however small the losses are.
 func (c *composition) solve(tilted []float64, start int, order, delta, below float64) (epsilon, noise float64) {
 	step, log := c.step(), c.logMoment(order)
 	decay, rise := math.Exp(-step), -math.Expm1(-step)

@@ -12,7 +12,7 @@ type lossGrid struct {
 	mass  []float64 // sum with infinite is 1, up to rounding
 	// logMass holds the logarithms of mass, logMost the largest of each block.
 	logMass, logMost []float64
-	// infinite is the probability of a loss for which there is no bound.
+	// infinite is the probability of an unbounded loss.
 	infinite float64
 }
 
@@ -77,7 +77,7 @@ func (g *lossGrid) ready() *lossGrid {
 	return g
 }
 
-// whole says whether no mass was lost to numbers that are none.
+// whole reports whether no mass was lost to NaN.
 func (g *lossGrid) whole() bool {
 	sum := g.infinite
 	for _, p := range g.mass {
@@ -98,8 +98,7 @@ const (
 	// steepest is the most that e^(order loss) may change by within a block, as
 	// a logarithm.
 	steepest = 30
-	// lightest is the logarithm below which masses are too close to the least
-	// number for products.
+	// lightest is the logarithm below which masses are too close to the smallest float64 for products.
 	lightest = -600
 )
 
@@ -148,7 +147,7 @@ func (g *lossGrid) block(all []float64, b int) []float64 {
 
 // powerSum is the sum of masses[i] ratio^i.
 func powerSum(masses []float64, ratio float64) float64 {
-	// Four sums, that do not wait for each other.
+	// Four independent sums, for parallel execution.
 	r2 := ratio * ratio
 	r4 := r2 * r2
 	var sums [4]float64

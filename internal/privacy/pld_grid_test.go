@@ -22,9 +22,8 @@ func (g *lossGrid) hockeySticks() []float64 {
 	return sticks
 }
 
-// A grid has all mass, that beyond its right end as an infinite loss,
-// and nowhere less divergence than its pair: at the points, between them and
-// beyond both ends.
+// A grid has all mass, with the mass beyond its right end as an infinite loss, and nowhere less divergence than its
+// pair: at the points, between them and beyond both ends.
 func TestDiscretizeLosesNothing(t *testing.T) {
 	sampled := sampledPair{rate: 0.01, sigma: 0.9}
 	for name, pair := range map[string]lossPair{
@@ -97,8 +96,7 @@ func TestDiscretizePaysForRounding(t *testing.T) {
 	}
 }
 
-// brokenPair has tails that are no numbers somewhere, as formulas may give for
-// extreme parameters.
+// brokenPair has tails that are NaN somewhere, as formulas may give for extreme parameters.
 type brokenPair struct{ gaussianPair }
 
 func (b brokenPair) tails(loss float64) lossTails {
@@ -143,8 +141,7 @@ func TestGridsThatLostMassAreRefused(t *testing.T) {
 	}
 }
 
-// Moments by blocks are those term by term, for gentle and steep orders, and for
-// masses near the least number.
+// Moments by blocks equal those term by term, for gentle and steep orders, and for masses near the smallest float64.
 func TestLogMoment(t *testing.T) {
 	sampled := sampledPair{rate: 0.01, sigma: 0.9}
 	for name, pair := range map[string]lossPair{

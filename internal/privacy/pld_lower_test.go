@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// leastEpsilon is an epsilon that validated events do not go below at delta: it shows
-// how far a price may be off.
+// leastEpsilon is a lower bound on the epsilon of validated events at delta: it shows how far a price may be off.
 func leastEpsilon(events []Event, delta float64) float64 {
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta)
@@ -43,9 +42,8 @@ func discretizeDown(pair lossPair, step, tail, shift float64) *lossGrid {
 	return g.ready()
 }
 
-// lowest is pairsEpsilon from below: on a grid four times as fine, with rounding taken
-// off and nothing added for what lies outside of the window; 0 where rounding has a part
-// in it.
+// lowest is pairsEpsilon from below: on a grid four times as fine, with rounding subtracted and nothing added for
+// mass outside of the window; 0 if rounding matters.
 func lowest(pairs []countedPair, delta float64) float64 {
 	count := 0.0
 	for _, p := range pairs {

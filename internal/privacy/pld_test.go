@@ -299,8 +299,8 @@ func TestPLDGivesUpSafely(t *testing.T) {
 	}
 }
 
-// Beyond what is bounded there is no figure, and up to it there is one. (At this delta, 0,
-// which no finer grid is asked for.)
+// Beyond the bounds there is no figure, and up to them there is one. (At this delta it is 0, which needs no finer
+// grid.)
 func TestPLDKeepsItsLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -326,7 +326,7 @@ func TestPLDKeepsItsLimits(t *testing.T) {
 	}
 }
 
-// Infinite losses, of each release, are taken off delta.
+// Infinite losses, of each release, are subtracted from delta.
 func TestPLDPaysForInfiniteLosses(t *testing.T) {
 	const delta, count = 1e-3, 3
 	truth := gdpEpsilon(math.Sqrt(count), 1e-4)
@@ -344,9 +344,9 @@ func TestPLDPaysForInfiniteLosses(t *testing.T) {
 	}
 }
 
-// At the epsilon that is found the divergence is delta, what rounding may have
-// taken put back at every point, also where the powers of e are 1 in float64; and
-// the noise is what was put back, and what may have wrapped around from below.
+// At the computed epsilon the divergence is delta, with the possible rounding loss added back at every point, also
+// where the powers of e are 1 in float64. The noise is what was added back, and what may have wrapped around from
+// below.
 func TestPLDPutsRoundingBack(t *testing.T) {
 	for _, mu := range []float64{0.01, 1e-18} {
 		c := newComposition()
@@ -378,8 +378,7 @@ func TestPLDPutsRoundingBack(t *testing.T) {
 	}
 }
 
-// A figure of which rounding has a tenth or more is none: not tilted, the far tail
-// of a sum is nothing but rounding.
+// A figure with a tenth or more of rounding is rejected: without tilting, the far tail of a sum is only rounding.
 func TestPLDDoesNotBelieveRounding(t *testing.T) {
 	c, ok := compose([]countedPair{{gaussianPair{1}, 1}}, 1e-3, 1e-30)
 	if !ok {
@@ -393,8 +392,7 @@ func TestPLDDoesNotBelieveRounding(t *testing.T) {
 	}
 }
 
-// Losses of which the powers of e are 1 in float64: no figure below the truth, none
-// below 0.
+// Losses whose powers of e are 1 in float64: no figure below the truth, none below 0.
 func TestPLDOfTinyLosses(t *testing.T) {
 	for _, epsilon0 := range []float64{1e-200, 1e-17, 1e-15, 1e-10} {
 		for _, delta := range []float64{1e-250, 1e-30, 1e-20, 1e-12} {

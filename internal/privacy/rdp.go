@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// orders is the grid on which Rényi divergences are added up. Any grid gives a
-// valid epsilon; this one loses less than 0.05% against the best order for
-// epsilon between about 1e-4 and 1e5. It has all tenths to 11, all integers to
-// 64, and above 32 integers only, for bounds that hold for integers alone.
+// orders is the grid on which Rényi divergences are added up. Any grid gives a valid epsilon; this one loses less
+// than 0.05% against the best order for epsilon between about 1e-4 and 1e5. It has all tenths to 11, all integers to
+// 64, and above 32 only integers, for bounds that hold only for integers.
 var orders = func() []float64 {
 	var grid []float64
 	for above := 1e-3; above < 1e6; above *= 1.03 {
@@ -34,7 +33,7 @@ var orders = func() []float64 {
 // Orders returns the orders alpha of the RDP accountant, ascending.
 func Orders() []float64 { return slices.Clone(orders) }
 
-// rdpSlack is above what rounding may take from a divergence, as a share.
+// rdpSlack exceeds the relative rounding error of a divergence.
 const rdpSlack = 1e-9
 
 // rdpEpsilon is the smallest epsilon >= 0 that validated events have at delta by
@@ -96,7 +95,7 @@ func EpsilonFromRDP(rho []float64, delta float64) float64 {
 	return max(0, best)
 }
 
-// conversion is what epsilon has above a divergence of order alpha.
+// conversion is the difference between epsilon and a divergence of order alpha.
 func conversion(alpha, delta float64) float64 {
 	return math.Log1p(-1/alpha) - (math.Log(delta)+math.Log(alpha))/(alpha-1)
 }

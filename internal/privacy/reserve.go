@@ -47,7 +47,7 @@ func (b Budget) whole() Event {
 	return Event{Kind: Gaussian, Sigma: 1 / mu, Sensitivity: 1, Count: 1}
 }
 
-// without takes events out of those that hold them.
+// without removes events from a list that contains them.
 func without(all, part []Event) []Event {
 	taken := map[Event]Event{}
 	for _, e := range part {
@@ -108,9 +108,9 @@ func (b Budget) Taken(r Reservation) (float64, error) {
 	return epsilon, nil
 }
 
-// Left is the largest epsilon that one more run at delta could have beside all that is
-// reserved, to six digits and never too large; 0 below a ten-thousandth of the budget. Budgets do not add up:
-// it is more than the difference of two epsilons. With filter pld it is all or nothing.
+// Left is the largest epsilon that one more run at delta could have beside everything reserved, to six digits and
+// never too large; 0 below a ten-thousandth of the budget. Budgets do not add up: it exceeds the difference of the
+// epsilons. With filter pld it is all or nothing.
 func (b Budget) Left(r Reservation, delta float64) (float64, error) {
 	if err := (Budget{Epsilon: 1, Delta: delta}).Validate(); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (b Budget) Left(r Reservation, delta float64) (float64, error) {
 	if room := filterRules[b.Filter].room(b, r.gaussian); room > 0 {
 		left = max(left, gdpEpsilon(math.Sqrt(room), delta))
 	}
-	if !(left > 1e-4*b.Epsilon) { // the hair of [Budget.whole] among it
+	if !(left > 1e-4*b.Epsilon) { // including the small reduction of [Budget.whole]
 		return 0, nil
 	}
 	digits := math.Pow(10, 5-math.Floor(math.Log10(left)))

@@ -21,8 +21,8 @@ type Spending struct {
 	Spent []Event // merged
 }
 
-// DatasetSpending returns the spending of a dataset, from which a run with the plan is charged. A
-// dataset with filter pld has one run, whose plan is its own.
+// DatasetSpending returns the spending of a dataset, from which a run with the plan is charged. A dataset with filter
+// pld has one run, whose plan is its own.
 func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
 	p := Spending{Budget: b, Spent: spent}
 	if b.Filter == FilterPLD {
@@ -31,12 +31,11 @@ func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
 	return p
 }
 
-// CheckDatasetPlan answers whether a run with this filter and plan may
-// be opened on a dataset that has had so many runs and has spent so much. With filter
-// pld the dataset's first run is its only one and needs filter pld too; the price of its
-// plan at the dataset's delta is returned: a second run's plan could depend on the first
-// one's answers. With another filter all of a plan with filter pld must fit on top of what
-// is spent. Every entry has to pay for the dataset's overlap. Errors match [ErrPlan], ErrOverBudget or both.
+// CheckDatasetPlan decides whether a run with this filter and plan may be opened on a dataset that has had this many
+// runs and has spent this much. With filter pld the dataset's first run is its only one and also needs filter pld,
+// because a second run's plan could depend on the first one's answers; the price of its plan at the dataset's delta
+// is returned. With another filter, a whole plan with filter pld must fit on top of what is spent. Every entry must
+// pay for the dataset's overlap. Errors match [ErrPlan], ErrOverBudget or both.
 func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Price, error) {
 	if err := b.CheckPlan(plan); err != nil {
 		return nil, err
@@ -69,11 +68,10 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 // ErrPlan matches, with errors.Is, the error that a run cannot be opened because of its plan, or because it has none.
 var ErrPlan = errors.New("the plan does not suit the dataset")
 
-// Use answers, before anything is asked, whether a run may use an entry of its plan so
-// often, and returns the spending as it is then and what the use costs. With [FilterPLD] the
-// whole plan is within the budget, so that it is enough that the entry has the uses left;
-// otherwise the budget's filter is asked too. The error matches ErrOverBudget where the use
-// does not fit.
+// Use decides, before anything is asked, whether a run may use an entry of its plan this often. It returns the
+// resulting spending and the cost of the use. With [FilterPLD] the whole plan is within the budget, so it is enough
+// that the entry has the uses left; otherwise the budget's filter decides, too. The error matches ErrOverBudget if
+// the use does not fit.
 func (p Spending) Use(next Use) (Spending, []Event, error) {
 	cost, err := p.Plan.Admit(p.Used, next)
 	if err != nil {
@@ -110,8 +108,8 @@ func (p Spending) Admit(next []Event) (Spending, error) {
 	return p, nil
 }
 
-// covers answers whether events are within those of a whole plan: nothing but its
-// mechanisms, with its parameters, and of none more than it has.
+// covers checks that events are within those of a whole plan: only its mechanisms, with its parameters, and none more
+// often.
 func covers(plan, events []Event) error {
 	left := make(map[Event]int64, len(plan))
 	for _, e := range plan {
@@ -132,7 +130,7 @@ func covers(plan, events []Event) error {
 }
 
 // EpsilonSpent is the figure in ledger entries: that of [Running], or the price of the plan if that is smaller. Both
-// hold.
+// are valid.
 func (p Spending) EpsilonSpent() (float64, error) {
 	price, err := Running(p.Spent, p.Budget.Delta)
 	if p.PlanEpsilon > 0 && (err != nil || p.PlanEpsilon < price.Epsilon) {

@@ -26,8 +26,8 @@ func subsampledRDP(rate, sigma, alpha float64) float64 {
 	}
 }
 
-// maxSubsampledOrder keeps the sum short. Higher orders would matter for an
-// epsilon below about log(1/delta)/4096 only.
+// maxSubsampledOrder keeps the sum short. Higher orders would only matter for an epsilon below about
+// log(1/delta)/4096.
 const maxSubsampledOrder = 4096
 
 // logMomentInteger is log E[((1-q) + q exp((2z-1)/(2 sigma²)))^alpha] under
@@ -93,8 +93,8 @@ func logMomentIntegral(rate, sigma, alpha float64) float64 {
 	return max(0, sum.log()+math.Log(step)-math.Log(2*math.Pi)/2) + momentError(alpha)
 }
 
-// momentError is above what rounding can take from the logarithm of a moment,
-// which is often a number a little above 1: so many releases multiply it.
+// momentError exceeds the rounding error of the logarithm of a moment, which is often slightly above 1, so that many
+// releases multiply the error.
 func momentError(alpha float64) float64 { return 2e-15 * (4 + alpha) }
 
 // logMixture is log(1 - q + q e^x).
@@ -124,8 +124,7 @@ func (s *logSum) add(log float64) {
 
 func (s *logSum) log() float64 { return s.largest + math.Log(s.scaled) }
 
-// subsampledCurves remembers divergences: a run asks for the same ones at
-// every step.
+// subsampledCurves caches divergences: a run asks for the same ones at every step.
 var subsampledCurves = memory[divergence]{most: 1 << 16}
 
 type divergence struct{ rate, sigma, alpha float64 }
@@ -154,7 +153,7 @@ func (m *memory[K]) of(arguments K, f func() float64) float64 {
 	return y
 }
 
-// remembered is f, asked once for each x.
+// remembered caches f, which is called once for each x.
 func remembered[K comparable](f func(K) float64) func(K) float64 {
 	m := memory[K]{most: 1000}
 	return func(x K) float64 { return m.of(x, func() float64 { return f(x) }) }

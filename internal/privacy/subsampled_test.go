@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The integral for any order gives the sum for whole ones, to the digits that a
-// hundred million releases need: moments of rare or very noisy samples are numbers
-// a little above 1, of which the integral's ends may take nothing.
+// The integral for any order equals the sum for whole ones, to the digits that a hundred million releases need.
+// Moments of rare or very noisy samples are slightly above 1, and cutting off the integral's ends must not reduce
+// that excess.
 func TestMomentIntegralAtWholeOrders(t *testing.T) {
 	for _, c := range []struct{ rate, sigma float64 }{
 		{0.01, 1000}, {0.001, 30}, {1e-6, 0.5}, {1e-9, 1}, {0.5, 1e6}, {0.02, 0.7}, {0.3, 2}, {0.9, 0.4},
@@ -23,9 +23,8 @@ func TestMomentIntegralAtWholeOrders(t *testing.T) {
 	}
 }
 
-// The logarithm of a moment is 0 at order 1 and convex, so that the divergence
-// grows with the order. Those of fractions must keep in line with those of whole
-// orders, whatever the count.
+// The logarithm of a moment is 0 at order 1 and convex, so the divergence grows with the order. Fractional orders
+// must be consistent with whole ones, whatever the count.
 func TestFractionalOrdersKeepInLine(t *testing.T) {
 	for _, c := range []struct{ rate, sigma float64 }{{0.01, 1000}, {0.001, 30}, {1e-6, 0.5}, {0.02, 0.7}, {0.3, 2}} {
 		last := 0.0

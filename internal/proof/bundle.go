@@ -89,8 +89,8 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	return b, nil
 }
 
-// boundedList refuses a zip file whose list of files, at its end, takes more memory than a manifest lists files.
-// Reading it takes several times its bytes.
+// boundedList refuses a zip file whose directory, at its end, exceeds the memory for a manifest's files. Reading it
+// takes several times its size.
 func boundedList(r io.ReaderAt, size int64) error {
 	const endBytes = 22 // without a comment
 	end := make([]byte, endBytes)

@@ -99,7 +99,7 @@ func bound(cell string, delimiter rune) string {
 	return cell
 }
 
-// documented is a remark of a description and a unit.
+// documented makes a remark from a description and a unit.
 func documented(description, unit string) string {
 	if unit == "" || description == "" {
 		return description + unit

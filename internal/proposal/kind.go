@@ -78,7 +78,7 @@ func (p *profile) notNumbers(e entry) int {
 	return strange
 }
 
-// why is a remark about a kind that the cells alone decide.
+// why is a remark about a kind that was inferred from the cells only.
 func (p *profile) why(kind string) string {
 	switch {
 	case kind == freeText:

@@ -53,9 +53,8 @@ func (s *Site) Once(r Round, draw func() ([]int64, error)) ([]int64, error) {
 	return slices.Clone(sum), nil
 }
 
-// ForgetSums removes from a state folder what [Site.Once] and [Site.Pass] keep there, where questions
-// that were charged are charged again: each charge pays for a sample, or for passes, of its own. The
-// node must not run.
+// ForgetSums removes from a state folder what [Site.Once] and [Site.Pass] store there, when charged questions are
+// charged again: each charge pays for its own sample, or passes. The node must not run.
 func ForgetSums(state string) error {
 	files, err := fs.Glob(os.DirFS(state), sumFile("*"))
 	passes, more := fs.Glob(os.DirFS(state), passesFile("*"))

@@ -88,7 +88,7 @@ func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 // blockRecords is the number of records in a block of records in memory.
 const blockRecords = 512
 
-// inMemory are the records of a site that holds all of them.
+// inMemory is the records of a site that has all of them in memory.
 type inMemory struct{ *Site }
 
 func (m inMemory) Blocks(ctx context.Context, do func(*Block) error) error {

@@ -110,7 +110,7 @@ func objective(p Problem, units [][]float64) optimize.Problem {
 	}
 }
 
-// left is Lambda times a bound of the distance from the minimizer, the norm of J's gradient.
+// left is the norm of J's gradient, which bounds Lambda times the distance from the minimizer.
 func left(p Problem, units [][]float64, beta []float64) float64 {
 	g := make([]float64, p.Width)
 	objective(p, units).Grad(g, beta)

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Coefficients that are as far apart as stated never are further apart in steps than
-// stated, cut ones included; and the lattice of LatticeFor costs next to nothing.
+// Coefficients within the stated distance are also within it in steps, saturated ones included; and the lattice of
+// LatticeFor costs almost nothing.
 func TestLatticeCoversRounding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, 40).Draw(t, "d")

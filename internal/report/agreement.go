@@ -8,16 +8,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
-// agreement is the chart of the teachers' released answers, round by round, and of how many questions were
-// answered.
+// agreement is the chart of the teachers' released answers by round, and of how many questions were answered.
 type agreement struct {
 	chart
 	Outer, Inner, Median string // polygons of 80% and 50% of the answers, and a line
-	NoiseLow, NoiseHigh  string // where 80% would lie if there were noise alone
+	NoiseLow, NoiseHigh  string // where 80% would lie with noise only
 	Title                string
 	Votes                bool   // whether teachers voted at all
 	Drawn                bool   // false when no shares are known
-	One                  bool   // of one round there is a sentence, and no picture
+	One                  bool   // one round is a sentence instead of a chart
 	Noise                string // of one answer, in words
 	Counts               string // sentence about questions and answers
 	Missing              string // sentence about rounds that are not drawn
@@ -69,7 +68,7 @@ func newAgreement(rounds []Round, teachers bool) *agreement {
 	return a
 }
 
-// embeddings says what was asked before everything else, and returns the rounds after it.
+// embeddings describes what was asked before everything else, and returns the later rounds.
 func embeddings(rounds []Round) (says string, others []Round) {
 	var numbers int64
 	var spent float64

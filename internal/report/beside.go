@@ -99,7 +99,7 @@ func worstPairs(e *evaluate.Evaluation) *table {
 	return t
 }
 
-// strengths says what measures how strongly two columns go together.
+// strengths explains the measures of how strongly two columns are related.
 const strengths = "of two numbers by their correlation, from −1 to 1; of two categories by Cramér's V, of a number " +
 	"and a category by the correlation ratio, both from 0 (independent) to 1."
 
@@ -117,7 +117,7 @@ func strength(p evaluate.PairTrend) (by, real, synthetic string) {
 	}
 }
 
-// strongest is a table of the pairs of columns of synthetic rows that go together most, of pairs of these rows alone.
+// strongest is a table of the most strongly related pairs of columns in the synthetic rows alone.
 func strongest(pairs []evaluate.PairTrend) *table {
 	size := func(p evaluate.PairTrend) float64 {
 		switch {
@@ -170,18 +170,18 @@ func unseen(e *evaluate.Evaluation) *table {
 	return t
 }
 
-// two writes names side by side.
+// two formats two names side by side.
 func two(names [2]string) string {
 	return text.Shorten(names[0], longestName) + ", " + text.Shorten(names[1], longestName)
 }
 
-// Constraints says how many rows break rules of the schema.
+// Constraints counts the rows that break rules of the schema.
 type Constraints struct {
 	// Broken has the number of synthetic rows that break each constraint of the schema, in its order.
 	Broken []int `json:"broken"`
 }
 
-// Says is a sentence about it; empty of a schema without constraints.
+// Says is a sentence about it; empty for a schema without constraints.
 func (c *Constraints) Says(rows int) string {
 	if c == nil || len(c.Broken) == 0 {
 		return ""

@@ -28,7 +28,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the pages, as the browser test sees them")
 
-// axe is the path of axe.min.js of the npm package axe-core, where somebody has it.
+// axe is the path of axe.min.js of the npm package axe-core, if available.
 var axe = flag.String("axe", "", "axe.min.js of the npm package axe-core, to look for faults by it too")
 
 // axeScript runs axe and gives what it finds, a line for each rule.
@@ -85,8 +85,8 @@ func (c *complaints) take() []string {
 	return list
 }
 
-// listen hears console messages, exceptions, what the security policy refuses, and
-// every request but that for the page.
+// listen collects console messages, exceptions, violations of the security policy, and every request except the
+// page's.
 func (c *complaints) listen(t *testing.T, ctx context.Context, own string) {
 	t.Helper()
 	err := chromedp.Listen(ctx, func(event any) {
@@ -150,7 +150,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// look opens a page in a tab of its own and fails on anything wrong with it.
+// look opens a page in a new tab and fails on anything wrong with it.
 func look(t *testing.T, ctx context.Context, path, media, scheme string, width int64) {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(ctx)
@@ -182,7 +182,7 @@ func look(t *testing.T, ctx context.Context, path, media, scheme string, width i
 	}
 }
 
-// byAxe are the faults that axe finds in an open page, where it is there.
+// byAxe are the faults that axe, if available, finds in an open page.
 func byAxe(t *testing.T, tab context.Context) []string {
 	t.Helper()
 	if *axe == "" {
@@ -194,7 +194,7 @@ func byAxe(t *testing.T, tab context.Context) []string {
 	return found
 }
 
-// The test above would see what it looks for.
+// The test above detects faults.
 func TestTheBrowserTestSeesFaults(t *testing.T) {
 	ctx := browser(t)
 	path := filepath.Join(t.TempDir(), "bad.html")

@@ -14,7 +14,7 @@ type finding struct {
 	Name, Value, Says string
 }
 
-// findings sum up an evaluation in a few sentences: NOT PRIVATE.
+// findings summarize an evaluation in a few sentences: NOT PRIVATE.
 func findings(e *evaluate.Evaluation) []finding {
 	if e == nil {
 		return nil
@@ -91,8 +91,7 @@ func averaged(models int) string {
 	return fmt.Sprintf("%d models on average", models)
 }
 
-// weighing says what the weights of the synthetic rows mean; nil without weights. It depends on the synthetic rows
-// alone.
+// weighing explains the weights of the synthetic rows; nil without weights. It depends only on the synthetic rows.
 func weighing(w *evaluate.Weights, rows int) *finding {
 	if w == nil {
 		return nil
@@ -170,12 +169,11 @@ func told(e *evaluate.Evaluation) *finding {
 				"compared, small differences already make it large.", text.Figure(e.Propensity.RatioOfEqual))}
 }
 
-// nearGuessing is how far a figure may be from 0.5 before the page asks for a
-// second look.
+// nearGuessing is how far a figure may be from 0.5 before the page advises a closer look.
 const nearGuessing = 0.05
 
-// chanceCopies is how far the share of copies of training rows may exceed that of test rows before the page asks
-// for a second look: three standard deviations of the difference of two counts, and at most 0.01.
+// chanceCopies is how far the share of copies of training rows may exceed that of test rows before the page advises a
+// closer look: three standard deviations of the difference of two counts, and at most 0.01.
 func chanceCopies(e *evaluate.Evaluation) float64 {
 	c, rows := e.Closeness, float64(e.Rows.Synthetic)
 	if e.Weights != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Each form of the report of a masked run says among whom it was masked and for whom its figures are; of others none.
+// Each form of a masked run's report says which sites masked it and against whom its figures hold; other reports do
+// not.
 func TestReportsOfMaskedRuns(t *testing.T) {
 	c, rounds := example(t)
 	g := masking.Group{Quorum: 3, Colluding: 1}

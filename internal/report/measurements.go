@@ -14,7 +14,7 @@ type table struct {
 	Says  string // what is good and what is bad, in a sentence or two
 	Head  []string
 	Rows  [][]string
-	Words int // leading columns that hold words; the others hold figures
+	Words int // leading columns with words; the others have figures
 }
 
 // measurements are the tables of an evaluation that have no picture: NOT PRIVATE.

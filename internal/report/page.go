@@ -20,19 +20,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Page is everything that a report shows, as HTML, Markdown or JSON. Only
-// Certificate is required: a part that is not given is left out.
+// Page is everything that a report shows, as HTML, Markdown or JSON. Only Certificate is required: missing parts are
+// omitted.
 type Page struct {
 	Title       string // the run's name when empty
 	Certificate certificate.Certificate
 	Rounds      []Round
 	Columns     []picture.Column
-	// Correlations are those of the synthetic table alone.
+	// Correlations are the correlations of the synthetic table only.
 	Correlations *picture.Correlations
 	// Pairs are the relations between two columns of the synthetic table, compared with itself; none if there is
 	// an evaluation.
 	Pairs []evaluate.PairTrend
-	// Weights are those of the synthetic rows; if nil, those of the evaluation.
+	// Weights are the weights of the synthetic rows; if nil, those of the evaluation.
 	Weights *evaluate.Weights
 	// Evaluation is the comparison with real rows: NOT PRIVATE.
 	Evaluation *evaluate.Evaluation
@@ -49,10 +49,10 @@ type Page struct {
 	Constraints *Constraints
 }
 
-// About says who made a run and for what purpose, as far as that is known.
+// About says who made a run and for what purpose, if known.
 type About struct {
 	Purpose string `json:"purpose,omitempty"`
-	// Study is the study that the run was of, nil for none.
+	// Study is the run's study, or nil.
 	Study    *study.Block `json:"study,omitempty"`
 	Operator string       `json:"operator,omitempty"` // of the aggregator, by the name of its certificate
 	Sites    []string     `json:"sites,omitempty"`
@@ -86,8 +86,8 @@ func (a About) lines() (list []finding) {
 // Round is the cost and the result of one release.
 type Round struct {
 	Round uint64 `json:"round"`
-	// Kind is the kind of question, Stage the stage after training that asked it, Entries
-	// the length of the vector that was released, as the ledger has them.
+	// Kind is the kind of question, Stage the stage after training that asked it, Entries the length of the released
+	// vector, as in the ledger.
 	Kind         string  `json:"kind,omitempty"`
 	Stage        string  `json:"stage,omitempty"`
 	Entries      int64   `json:"entries,omitempty"`
@@ -98,7 +98,7 @@ type Round struct {
 	Shares *Shares `json:"shares,omitempty"`
 }
 
-// NotPrivate tells whether any part of the page was computed from real rows.
+// NotPrivate reports whether any part of the page was computed from real rows.
 func (p Page) NotPrivate() bool {
 	return p.Evaluation != nil || slices.ContainsFunc(p.Columns, func(c picture.Column) bool { return c.Real }) ||
 		slices.ContainsFunc(p.Images, func(s picture.Sheet) bool { return s.Real }) ||

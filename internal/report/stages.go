@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines"
 )
 
-// stages says what was asked after the training, and returns the rounds of the training.
+// stages describes what was asked after the training, and returns the rounds of the training.
 func stages(rounds []Round) (says string, training []Round) {
 	releases, entries := map[string]int{}, map[string]int64{}
 	for _, r := range rounds {
@@ -26,7 +26,7 @@ func stages(rounds []Round) (says string, training []Round) {
 	return strings.Join(list, " "), training
 }
 
-// joined puts a blank between sentences that there are.
+// joined joins the nonempty sentences with spaces.
 func joined(sentences ...string) string {
 	var some []string
 	for _, s := range sentences {

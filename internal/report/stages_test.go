@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was asked after the training is told apart from it.
+// Questions after the training are distinguished from the training.
 func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 	start := Round{Kind: "embedding", Entries: 20, Queries: 1, Answered: 1, EpsilonSpent: 0.5}
 	votes := Round{Round: 1, Kind: "votes", Queries: 64, Answered: 64}
@@ -53,7 +53,7 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 	}
 }
 
-// The page of stages that followed a finished run says that the figures are those of both.
+// The page of stages after a finished run says that the figures cover both.
 func TestEarlierRunsAreNamed(t *testing.T) {
 	p := fullPage(t)
 	if says := explained(t, p).Whom; strings.Contains(says, "went on") {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The page says how many teachers took part at least where that is not all of them.
+// The page states the smallest number of teachers in a round if it was not always all of them.
 func TestTheLeastNumberOfTeachersIsStated(t *testing.T) {
 	for _, least := range []int{0, 120, 199} {
 		p := fullPage(t)

@@ -14,32 +14,32 @@ import (
 )
 
 type words struct {
-	One          string // what is protected: "one record", "one patient_id"
+	One          string // the protected unit: "one record", "one patient_id"
 	Whom         string
 	Meaning      string
 	Guess        guess
 	Strength     string // the label, and Because which figure decides it
 	Because      string
-	Stated       string   // what of the certificate no ledger proves
-	Notes        []string // of the certificate, but for that of Guess
+	Stated       string   // what the certificate states but no ledger proves
+	Notes        []string // from the certificate, without the one in Guess
 	Remainder    string   // delta as odds
 	Neighbours   string
-	Source       string // of the rows: which answers, of whom
+	Source       string // what the rows are made from: which answers, from whom
 	Teachers     bool   // whether nodes train teachers
 	Coin         bool
-	Baseline     string // what took the place of the answers, of a baseline
+	Baseline     string // what replaced the answers in a baseline
 	Dependent    bool
-	SharePercent string // of the budget that was spent
-	Spent        string // what that is
-	Masked       string // among whom the sums were masked, and for whom the figures are; empty without masks
+	SharePercent string // share of the budget that was spent
+	Spent        string // an explanation of it
+	Masked       string // which sites masked the sums, and against whom the figures hold; empty without masks
 }
 
 // guess is the best chance of telling two neighbouring datasets apart.
 type guess struct {
 	Value string  // as a percentage
-	At    float64 // where that lies between guessing, 0, and certainty, guessWidth
-	Says  string  // what it is
-	Basis string  // how it was computed, and what it takes for granted
+	At    float64 // its position between guessing, 0, and certainty, guessWidth
+	Says  string  // an explanation of it
+	Basis string  // how it was computed, and its assumptions
 }
 
 // explain puts the guarantee into words. The figures are those of the budget, not of the spending: if the number

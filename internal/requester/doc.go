@@ -1,3 +1,3 @@
-// Package requester is what a person does about runs of the queue, by a command or on a page: submits one, fetches what
-// it gave out, and reads how it stands.
+// Package requester is what a person does with queued runs, by a command or on a page: it submits a run, fetches its
+// bundle, and shows its status.
 package requester

@@ -17,28 +17,28 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// Fetching is a run that is fetched, and where to.
+// Fetching is a run to fetch, and the destination.
 type Fetching struct {
 	Run string
 	// Out is a file that ends in .zip, or a folder for the files of the bundle.
 	Out string
 	// Authority is the path of the certificates of authorities.
 	Authority string
-	// Force replaces what is there, Unproven takes a bundle that lacks a signature.
+	// Force replaces existing files, Unproven accepts a bundle that lacks a signature.
 	Force, Unproven bool
-	// Begin gets the size in bytes each time that the bundle is sent from its beginning, and returns what is told of
-	// the bytes that come. It may be nil.
+	// Begin gets the size in bytes each time that the transfer starts from the beginning, and returns a writer that
+	// sees the received bytes. It may be nil.
 	Begin func(bytes int64) io.Writer
 }
 
-// Fetched is what came.
+// Fetched is the result.
 type Fetched struct {
 	Files   int
 	Bytes   int64
-	Verdict proof.State // Proven, or Missing where a signature is
+	Verdict proof.State // Proven, or Missing if a signature is missing
 }
 
-// Check looks at what can be seen before anybody is asked.
+// Check checks everything that needs no request.
 func (f Fetching) Check() error {
 	if _, err := os.Lstat(f.Out); !f.Force && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--out: %s exists; name another path, or replace it with --force", f.Out)
@@ -48,12 +48,12 @@ func (f Fetching) Check() error {
 
 func (f Fetching) packed() bool { return strings.HasSuffix(f.Out, ".zip") }
 
-// Fetch gets what a run gave out, and verifies it before anything is at its place.
+// Fetch fetches a run's bundle, and verifies it before it writes the destination.
 func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) {
 	none := Fetched{}
 	at := f.Out
 	if !f.packed() {
-		at = strings.TrimRight(f.Out, "/") + ".zip" // beside the folder, and gone at the end
+		at = strings.TrimRight(f.Out, "/") + ".zip" // next to the folder, and removed at the end
 	}
 	file, err := renameio.NewPendingFile(at, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(at)))
 	if err != nil {
@@ -108,8 +108,8 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 	return Fetched{len(bundle), size, worst}, nil
 }
 
-// place puts the file where it belongs. Without force an empty one takes the place first: what somebody else put
-// there since the check stays.
+// place moves the file to its destination. Without force it first creates an empty file there, so that a file created
+// since the check is kept.
 func (f Fetching) place(file *renameio.PendingFile) error {
 	if f.Force {
 		return file.CloseAtomicallyReplace()
@@ -124,7 +124,7 @@ func (f Fetching) place(file *renameio.PendingFile) error {
 	return nil
 }
 
-// genuine is the bundle that came, if it is that of a run whose last entry in the ledger has a hash.
+// genuine parses the bundle if it belongs to a run whose last ledger entry has this hash.
 func genuine(came io.ReaderAt, size int64, roots *x509.CertPool, run, head string) (proof.Bundle, proof.State, error) {
 	bundle, err := proof.ReadBundle(came, size)
 	if err != nil {

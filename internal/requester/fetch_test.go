@@ -29,7 +29,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// gaveOut is what a small run gave out, with the authority of its signatures and the folder of that.
+// gaveOut is the bundle of a small run, with the authority of its signatures and that authority's folder.
 func gaveOut(t *testing.T) (proof.Bundle, *x509.CertPool, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fetch") // short, for the Unix socket below it
@@ -62,7 +62,7 @@ func gaveOut(t *testing.T) (proof.Bundle, *x509.CertPool, string) {
 	return b, roots, signed
 }
 
-// relaying is an aggregator that passes a bundle on, and does something meanwhile.
+// relaying is an aggregator that passes on a bundle, and calls a function meanwhile.
 type relaying struct {
 	conclavev1.UnimplementedRunServiceServer
 	bundle    []byte
@@ -82,8 +82,8 @@ func (s *relaying) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*concla
 	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{LedgerHead: s.head}}, nil
 }
 
-// A bundle is written where nothing is, and nothing that came there meanwhile is lost; one that lacks a signature only
-// where that is asked for.
+// A bundle is written only to an unused path, and files created there meanwhile are kept. One that lacks a signature
+// is written only on request.
 func TestWhatIsWritten(t *testing.T) {
 	b, roots, dir := gaveOut(t)
 	s := &relaying{head: proof.VerifyBundle(b, roots).Head}
@@ -109,7 +109,7 @@ func TestWhatIsWritten(t *testing.T) {
 		force     bool
 		unproven  bool
 		meanwhile func(out string)
-		want      string // empty where it is written
+		want      string // empty if it is written
 	}{
 		"a file":   {bundle: b, out: "a.zip"},
 		"a folder": {bundle: b, out: "a"},
@@ -160,7 +160,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-// What comes is the run's, by the authority, the name and the ledger's entry, or it is refused.
+// A bundle must match the run by authority, name and ledger entry, or it is refused.
 func TestWhatComesIsTheRuns(t *testing.T) {
 	b, roots, _ := gaveOut(t)
 	head := proof.VerifyBundle(b, roots).Head
@@ -210,7 +210,7 @@ func TestWhatComesIsTheRuns(t *testing.T) {
 	}
 }
 
-// A folder is made at once, and replaced only where nothing but files of the bundle is lost.
+// A folder is created atomically, and replaced only if nothing but bundle files is lost.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestUnpack(t *testing.T) {
 	if err := unpack(b, file, true); err == nil {
 		t.Error("a file was replaced by a folder")
 	}
-	same := proof.Bundle{"a": nil, "./a": nil} // as "a" and "A" are to some file systems
+	same := proof.Bundle{"a": nil, "./a": nil} // as "a" and "A" are the same on some file systems
 	if err := unpack(same, filepath.Join(dir, "same"), false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("two names of one file: %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Submit queues the run of a run.yaml on a dataset; with overcommit also one that would not fit if all runs before it
-// spend what they may. The errors are those of [student.Queue.Submit], or say what is wrong with the file.
+// Submit queues the run of a run.yaml on a dataset; with overcommit also a run that would not fit if all runs before
+// it spend their whole budgets. The errors are those of [student.Queue.Submit], or describe the file.
 func Submit(ctx context.Context, q *student.Queue, dataset, path string, overcommit bool) (
 	*conclavev1.SubmitRunResponse, error) {
 	submission, job, err := run.NewSubmission(path)

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/proof"
 )
 
-// unpack makes a folder of the files of a bundle that was verified: there is all of it at once, or nothing. With force
-// a folder of that name is replaced, if it holds files of the bundle's names alone.
+// unpack makes a folder with the files of a verified bundle, all at once or not at all. With force it replaces a
+// folder of that name that has only files with names from the bundle.
 func unpack(b proof.Bundle, out string, force bool) error {
 	if force {
 		if err := replaceable(b, out); err != nil {
@@ -40,13 +40,13 @@ func unpack(b proof.Bundle, out string, force bool) error {
 		}
 	}
 	if !force {
-		return os.Rename(made, out) // replaces no file, and no folder but an empty one
+		return os.Rename(made, out) // replaces no file, and only an empty folder
 	}
 	old := filepath.Join(fresh, "old")
 	if err := os.Rename(out, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = replaceable(b, old) // as it is now that nobody else writes there
+	err = replaceable(b, old) // again, now that nobody else writes there
 	if err == nil {
 		err = os.Rename(made, out)
 	}
@@ -60,8 +60,7 @@ func unpack(b proof.Bundle, out string, force bool) error {
 	return nil
 }
 
-// create writes a file that is not there yet: two names of the bundle may be one to the file system, such as one that
-// knows no capitals.
+// create writes a new file: two names of the bundle may be the same on a file system that ignores case.
 func create(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -71,7 +70,7 @@ func create(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// replaceable refuses a folder with something that another fetch of the run would not bring back.
+// replaceable refuses a folder with content that another fetch of the run would not restore.
 func replaceable(b proof.Bundle, out string) error {
 	return filepath.WalkDir(out, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == out {

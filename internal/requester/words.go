@@ -10,15 +10,15 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// StateName is a state as programs read it.
+// StateName is a state for programs.
 func StateName(s conclavev1.RunState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "RUN_STATE_"))
 }
 
-// StateText is a state as people read it.
+// StateText is a state for people.
 func StateText(s conclavev1.RunState) string { return strings.ReplaceAll(StateName(s), "_", " ") }
 
-// Standing is how a run stands, in a line.
+// Standing is a run's status on one line.
 func Standing(r *conclavev1.RunStatus) string {
 	parts := []string{StateText(r.GetState())}
 	switch {
@@ -33,7 +33,7 @@ func Standing(r *conclavev1.RunStatus) string {
 	return strings.Join(parts, ", ")
 }
 
-// ProgressText is how far a run is, in a line; empty where that is not known.
+// ProgressText is a run's progress on one line; empty if unknown.
 func ProgressText(p *conclavev1.RunProgress) string {
 	if p.GetRounds() == 0 {
 		return ""
@@ -45,7 +45,7 @@ func ProgressText(p *conclavev1.RunProgress) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// BudgetText is how the budget of a dataset stands, in a line.
+// BudgetText is the state of a dataset's budget on one line.
 func BudgetText(b *conclavev1.DatasetBudget) string {
 	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; "+
 		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
@@ -53,7 +53,7 @@ func BudgetText(b *conclavev1.DatasetBudget) string {
 		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft()) + StudyText(b)
 }
 
-// StudyText is the study of a dataset on a line of its own, nothing where it wants none.
+// StudyText is a dataset's study on a line of its own; empty without one.
 func StudyText(b *conclavev1.DatasetBudget) string {
 	of := study.FromWire(b.GetStudy())
 	if of == nil {
@@ -62,7 +62,7 @@ func StudyText(b *conclavev1.DatasetBudget) string {
 	return fmt.Sprintf("\nits runs must be of this study: %s; to the end of %s", of.Line(), of.Expires)
 }
 
-// Notes say what keeps a run that was submitted from its turn, in lines; none where nothing does.
+// Notes are lines that say what delays a submitted run; none if nothing does.
 func Notes(r *conclavev1.SubmitRunResponse) (notes []string) {
 	waits := r.GetRun().GetState() == conclavev1.RunState_RUN_STATE_WAITING
 	if quorum := QuorumText(r.GetQuorum()); waits && quorum != "" {
@@ -80,7 +80,7 @@ func Notes(r *conclavev1.SubmitRunResponse) (notes []string) {
 	return notes
 }
 
-// QuorumText says what a run waits for as things stand, with its line's end; nothing where enough is connected.
+// QuorumText says, as a line, what a run currently waits for; empty if enough is connected.
 func QuorumText(q *conclavev1.Quorum) string {
 	for _, of := range []struct {
 		needed, live uint32

@@ -6,7 +6,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A run that could begin has no line about its quorum, and neither has one of an aggregator that says nothing of it.
+// There is no line about the quorum for a run that could begin, or if the aggregator sends none.
 func TestWordsAboutAQuorum(t *testing.T) {
 	for want, q := range map[string]*conclavev1.Quorum{
 		"of the 10 teachers that it needs 9 are connected now: it cannot begin before more are\n": {

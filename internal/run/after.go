@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// after lets the stages follow the training, makes the rows and measures them. Where a stage fails for
-// good, with [pipeline.ErrStage], it also returns the rows of those before it, nil for none.
+// after runs the stages after the training, makes the rows and measures them. If a stage fails for good, with
+// [pipeline.ErrStage], it also returns the rows of the earlier stages, or nil.
 func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights && len(shares(s, j.Schema)) == 0 {
@@ -46,7 +46,7 @@ func (j *Job) after(ctx context.Context, l learned, ask *asker, o Options) (*res
 	return made, err
 }
 
-// rows makes the rows by the stages that move or weigh them.
+// rows makes the rows with the stages that move or weigh them.
 func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*results.Made, error) {
 	s := j.Spec
 	if len(s.Post) == 0 && s.Weights == pipeline.NoWeights {
@@ -79,7 +79,7 @@ func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*
 	return m, err
 }
 
-// measured are the figures of the rows, by the stages that a run pays for such.
+// measured returns the figures of the rows, from the stages that a run pays for that.
 func measured(ctx context.Context, s *runfile.Spec, schema *partition.Schema, made *results.Made,
 	session *pipeline.Session) (all []pipeline.Figure, err error) {
 	for _, stage := range pipelines.Stages {
@@ -129,7 +129,7 @@ func (j *Job) session(l learned, o Options) (*pipeline.Session, error) {
 	return session, err
 }
 
-// drawing is a source that knows what it drew last, for the report.
+// drawing is a source that records what it drew last, for the report.
 type drawing struct {
 	pipeline.Source
 	s    *pipeline.Session
@@ -166,7 +166,7 @@ func (j *Job) soFar(ctx context.Context, drawn *drawing, sources []pipeline.Sour
 	return session.Table(r.X, r.Classes)
 }
 
-// weigh draws the rows, and has the stage of the spec's weights weigh them.
+// weigh draws the rows, and weighs them with the spec's weights stage.
 func weigh(ctx context.Context, s *runfile.Spec, drawn *drawing, session *pipeline.Session) (*results.Made, error) {
 	draw := func(n int) (pipeline.Rows, error) { return drawn.draw(ctx, n) }
 	if s.Weights == pipeline.NoWeights {

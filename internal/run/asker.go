@@ -14,11 +14,10 @@ type asker struct {
 	client *student.Client
 	run    string
 	plan   *plan.Plan
-	// teachers is the number of the run's, coin marks the baseline.
+	// teachers is the run's number of teachers; coin marks the baseline.
 	teachers int
 	coin     bool
-	// forget is the round below which the student asks none again: what it learned of
-	// them is in its checkpoint.
+	// forget is the first round that the student may ask again: its checkpoint has what it learned from earlier ones.
 	forget uint64
 	// waiting is called with the progress of a round while it waits.
 	waiting func(*conclavev1.Progress)
@@ -27,7 +26,7 @@ type asker struct {
 func (a *asker) Teachers() int  { return a.teachers }
 func (a *asker) Baseline() bool { return a.coin }
 
-// fill names the run of a round, and what pays for it.
+// fill sets a round's run, and the plan entry that pays for it.
 func (a *asker) fill(stage string, r *conclavev1.Round) (err error) {
 	r.Run = a.run
 	r.Planned, err = a.plan.Pays(r.Kind, stage)

@@ -28,8 +28,7 @@ type Options struct {
 	Dataset string
 	// Out is the folder for the results and the checkpoint.
 	Out string
-	// Coin replaces votes by coin flips, the baseline. Aggregators refuse it
-	// outside local runs.
+	// Coin replaces votes with coin flips, the baseline. Aggregators refuse it outside local runs.
 	Coin bool
 	// Log adds the field "run" to each line.
 	Log *zap.Logger
@@ -37,7 +36,7 @@ type Options struct {
 	Watch func(Status)
 	// Warn is called before anything is asked, with warnings about the run. If it is nil, they are logged.
 	Warn func(sentence string)
-	// Notes are further such sentences, which the caller knows.
+	// Notes are more such sentences, from the caller.
 	Notes []string
 
 	operator string // of the aggregator, once it has answered
@@ -45,18 +44,18 @@ type Options struct {
 
 // Status is the progress of a run.
 type Status struct {
-	// Round counts from 0 to Rounds. Of says of what, where these are no rounds.
+	// Round counts from 0 to Rounds. Of says what is counted if these are not rounds.
 	Round, Rounds         int
 	Of                    string
 	EpsilonSpent, Epsilon float64
-	// Waiting says what the run waits for; it is empty while the run advances. Part is the progress of that.
+	// Waiting says what the run waits for; it is empty while the run advances. Part is the progress of the wait.
 	Waiting, Part string
 	// Halted says that the run cannot advance until it gets what it waits for.
 	Halted bool
 }
 
-// Job is a spec with everything that it needs from files. Making one finds the
-// user's mistakes before a cluster is asked anything.
+// Job is a spec with everything that it needs from files. Making one finds the user's mistakes before a cluster is
+// asked.
 type Job struct {
 	Spec   *runfile.Spec
 	Schema *partition.Schema
@@ -93,7 +92,7 @@ func (j *Job) CompareWith(h results.HeldOut) {
 	}
 }
 
-// Round is the largest round that the job asks, without records, for nodes to check.
+// Round is the largest round of the job, without records, for nodes to check.
 func (j *Job) Round() *conclavev1.Round {
 	return j.Spec.Training(j.Schema).Largest(j.Plan, j.Spec.Teachers).Round
 }
@@ -118,8 +117,7 @@ func (j *Job) Execute(ctx context.Context, o Options) (*results.Result, error) {
 	return executed(ctx, o, j.Spec.Name, j.execute)
 }
 
-// executed executes with the defaults of what was left out, and says of an end that was
-// asked for that it was.
+// executed applies defaults, executes, and reports a requested end as such.
 func executed(ctx context.Context, o Options, name string,
 	execute func(context.Context, Options) (*results.Result, error)) (*results.Result, error) {
 	if o.Watch == nil {
@@ -190,7 +188,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		waiting: func(p *conclavev1.Progress) {
 			waiting := status
 			if plan.Rounds == 0 && !p.WaitingForQuorum {
-				return // that one round takes no time worth a line
+				return // a single round takes too little time for a line
 			}
 			if plan.Rounds == 0 {
 				of := startOf(s)
@@ -201,7 +199,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	}
 	err = startWith(learner, s, schema, plan, ask, func(done, steps int) {
 		status.EpsilonSpent = learner.Notes().Spent
-		if plan.Rounds == 0 { // all that there is to see
+		if plan.Rounds == 0 { // there is nothing else to show
 			status.Round, status.Rounds, status.Of = done, steps, "step"
 			o.Watch(status)
 			return
@@ -291,9 +289,8 @@ func roundsReleased(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 	return max(0, int(opened.Rounds)-len(p.First()))
 }
 
-// roundsLeft is the number of rounds to learn from: the plan's, or of a run that is
-// closed already only those that were released. A student that was stopped between
-// closing its run and writing its files must not ask for more.
+// roundsLeft is the number of rounds to learn from: the plan's or, for a closed run, only the released ones. A
+// student that was stopped between closing its run and writing its files must not ask for more.
 func roundsLeft(p *plan.Plan, opened *conclavev1.OpenRunResponse) int {
 	if opened.Closed {
 		return min(p.Rounds, roundsReleased(p, opened))

@@ -11,7 +11,7 @@ import (
 func TestAClosedRunHasOnlyItsReleasesLeft(t *testing.T) {
 	shares := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32,
 		ClassShares: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1}}
-	alone := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32} // without a first round of another kind
+	alone := &plan.Plan{Queries: 100, Rounds: 4, PerRound: 32} // without a different first round
 	for _, c := range []struct {
 		p      *plan.Plan
 		closed bool

@@ -29,7 +29,7 @@ type Forecast struct {
 	Epsilon float64 `json:"epsilon"` // budget
 	Delta   float64 `json:"delta"`
 	Unit    string  `json:"unit"`
-	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	// Overlap is the number of sites at which one unit may be, from 2; 0 means one site.
 	Overlap  int `json:"overlap,omitempty"`
 	Teachers int `json:"teachers"`
 	// Rounds ask Queries in total. Round 0, for the class shares or for a sum of Embedding public features, is not
@@ -40,8 +40,8 @@ type Forecast struct {
 	// Planned says that all rounds and stages are planned before the first, and that nothing
 	// more is admitted.
 	Planned bool `json:"planned"`
-	// Admitted is the number of queries that the budget's filter admits at this
-	// noise, every one answered. Where it is below Queries, the run ends early.
+	// Admitted is the number of queries that the budget's filter admits at this noise, all answered. If it is below
+	// Queries, the run ends early.
 	Admitted int64 `json:"admitted"`
 	Cost
 	// Unanimous is the number of teachers that must agree for a vote to survive the noise of one query with
@@ -54,7 +54,7 @@ type Forecast struct {
 	Warnings []string        `json:"warnings,omitempty"`
 	// Masked is nil without masks.
 	Masked *Masked `json:"masked,omitempty"`
-	// Leaving is all that a node sends, Arriving what it is sent.
+	// Leaving is everything that a node sends, Arriving everything sent to it.
 	Leaving  []Message `json:"leaving"`
 	Arriving []Message `json:"arriving"`
 }
@@ -67,11 +67,11 @@ type Cost struct {
 	// FilterEpsilon is the smallest budget whose filter admits them one after
 	// another.
 	FilterEpsilon float64 `json:"filter_epsilon"`
-	// Shares are the prices by themselves of what the stages ask, by their options.
+	// Shares are the separate prices of the stages' questions, by option.
 	Shares []SharePrice `json:"shares,omitempty"`
 }
 
-// SharePrice is the cost by itself of the share that an option sets. The joint cost is less than the sum.
+// SharePrice is the separate cost of the share that an option sets. The joint cost is less than the sum.
 type SharePrice struct {
 	Option  string  `json:"option"`
 	Epsilon float64 `json:"epsilon"`
@@ -82,8 +82,7 @@ type Message struct {
 	Name    string `json:"name"`
 	Content string `json:"content"`
 	Times   int    `json:"times"`
-	// Bytes is the size of one, serialized, at most; TLS and gRPC add their
-	// frames.
+	// Bytes is the largest size of one, serialized; TLS and gRPC add their frames.
 	Bytes int `json:"bytes"`
 }
 

@@ -59,12 +59,12 @@ func asked(t *testing.T, s *runfile.Spec, schema *partition.Schema, p *plan.Plan
 	return r.round
 }
 
-// A run is forecast with what it charges and with what leaves a node and reaches it: no more than is
-// said, and hardly less.
+// A forecast has the run's charges, and the messages that leave and reach a node: an upper bound on each, and a tight
+// one.
 func TestForecasts(t *testing.T) {
 	for name, c := range map[string]struct {
 		schema, base, change string
-		leaving              string // between what each run sends
+		leaving              string // separates the messages of the runs
 	}{
 		"votes": {wideText, votes, "", "class counts, votes"},
 		"lnmax": {schemaText, votes, "pategan: {mechanism: lnmax, labels: 100}", "class counts, votes"},
@@ -133,7 +133,7 @@ func TestForecasts(t *testing.T) {
 					t.Errorf("%+v is forecast, a message has %d bytes", m, n)
 				}
 			}
-			if p.Start != nil { // a million units at a node, of the largest features
+			if p.Start != nil { // a million units at a node, with the largest features
 				n := p.Start.Entries
 				within(f.Leaving[2], 1, sums(s, n, 1_000_000*embed.Bound(p.Start.Planned.Mechanism.Sigma)), 16+2*n)
 				if c.base == embedding || c.base == steps {
@@ -190,14 +190,14 @@ func checkForecast(t *testing.T, f *Forecast, p *plan.Plan, noiseIsSet bool) {
 	}
 }
 
-// sums is a node's sum of n numbers as large as they can be.
+// sums is a node's sum of n numbers with the largest values.
 func sums(s *runfile.Spec, n int, most int64) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Attempt: 3, Message: &conclavev1.WorkRequest_Sum{
 		Sum: &conclavev1.Sum{Run: s.Name, Round: 1, Values: slices.Repeat([]int64{-most}, n)},
 	}}
 }
 
-// packedVotes are the votes of teachers, in a bit each where they say real or fake and in four of ten bins.
+// packedVotes are the votes of teachers, with one bit for real or fake and four for ten bins.
 func packedVotes(s *runfile.Spec, queries, teachers int) *conclavev1.WorkRequest {
 	bits := 1
 	if s.Pipeline == "gpate" {
@@ -209,7 +209,7 @@ func packedVotes(s *runfile.Spec, queries, teachers int) *conclavev1.WorkRequest
 	}}}
 }
 
-// The example's votes are all admitted, and noise for a part of the rounds ends with the budget.
+// All votes of the example are admitted; noise for only some of the rounds ends with the budget.
 func TestWhatAForecastAdmits(t *testing.T) {
 	s, err := runfile.Load("../../examples/flchain/run.yaml")
 	testkit.Must(t, err)

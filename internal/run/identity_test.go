@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Whatever changes what a student would ask or learn changes its identity, so that it does not go
-// on from a checkpoint of something else. Nothing else does.
+// Everything that changes what a student would ask or learn changes its identity, so that it does not continue from
+// another run's checkpoint. Nothing else changes it.
 func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	schema := partitiontest.Schema(t, wideText)
 	const start = "warm_start: {embed: 0.3}\n"
@@ -78,7 +78,7 @@ func TestIdentityNamesAllThatACheckpointDependsOn(t *testing.T) {
 	}
 }
 
-// chooseAll writes out what a run leaves to be chosen for a label of two classes.
+// chooseAll writes out the defaults that a run leaves open for a label with two classes.
 func chooseAll(s *runfile.Spec, e *encode.Encoder) {
 	g, d, m := runfile.Section[gpate.Options](s), runfile.Section[dpgan.Options](s), runfile.Section[embed.Options](s)
 	*g, *d, *m = g.ChosenFor(e), d.ChosenFor(e), m.ChosenFor(e, 2, 0)

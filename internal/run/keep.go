@@ -7,10 +7,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 )
 
-// keeper saves a student's state. One that asks some questions saves all of them, before
-// they are asked; one that takes thousands of steps saves now and then, and takes those in
-// between again after a crash: its questions follow from its state, and their answers are
-// stored.
+// keeper saves a student's state. A student with few questions saves all of them before they are asked. One that
+// takes thousands of steps saves only at intervals, and repeats the steps in between after a crash: its questions
+// follow from its state, and their answers are stored.
 type keeper struct {
 	save    func() error
 	learner pipeline.Student
@@ -19,7 +18,7 @@ type keeper struct {
 	last    int // the number of rounds
 
 	saved  time.Time
-	rounds int // learned from when it was saved
+	rounds int // rounds learned when it was last saved
 	taking time.Duration
 }
 
@@ -36,7 +35,7 @@ func (k *keeper) keep() error {
 	}
 	rounds, begun := k.learner.Rounds(), time.Now()
 	switch {
-	case rounds == k.rounds && !k.saved.IsZero(): // as it was saved
+	case rounds == k.rounds && !k.saved.IsZero(): // already saved
 		return nil
 	case rounds < k.last && begun.Sub(k.saved) < max(savedEvery, savingShare*k.taking):
 		return nil
@@ -46,6 +45,6 @@ func (k *keeper) keep() error {
 	}
 	k.saved, k.rounds = time.Now(), rounds
 	k.taking = k.saved.Sub(begun)
-	k.ask.forget = uint64(rounds) + 1 // round 0 is that of the class counts
+	k.ask.forget = uint64(rounds) + 1 // round 0 has the class counts
 	return nil
 }

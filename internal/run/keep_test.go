@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// counted is a student of which only the number of its rounds is asked.
+// counted is a student that only counts its rounds.
 type counted struct {
 	pipeline.Student
 	done int
@@ -19,7 +19,7 @@ type counted struct {
 
 func (s *counted) Rounds() int { return s.done }
 
-// keeperOf is a keeper that counts what it saves.
+// keeperOf is a keeper that counts its saves.
 func keeperOf(rate float64, last int) (k *keeper, learner *counted, saves *int) {
 	learner, saves = &counted{}, new(int)
 	planned := &plan.Plan{Rounds: last, Training: privacy.Planned{Mechanism: privacy.Event{Kind: privacy.Gaussian}}}
@@ -47,7 +47,7 @@ func TestAKeeperSavesNowAndThen(t *testing.T) {
 	keep(2, 1, 2) // not again so soon
 	k.saved = k.saved.Add(-savedEvery)
 	keep(2, 2, 3)
-	// What took a second is not done again for twenty.
+	// A save that took a second is not repeated for twenty.
 	k.taking = time.Second
 	k.saved = k.saved.Add(-19 * time.Second)
 	keep(3, 2, 3)
@@ -57,7 +57,7 @@ func TestAKeeperSavesNowAndThen(t *testing.T) {
 	keep(4, 4, 5) // and not twice
 }
 
-// A run that ends before its plan does, since it is closed, saves at its end too.
+// A run that ends before its plan because it is closed also saves at its end.
 func TestAKeeperSavesAtTheEndOfAClosedRun(t *testing.T) {
 	k, learner, saves := keeperOf(0.5, 2)
 	k.plan.Rounds, k.saved, learner.done = 100, time.Now(), 1
@@ -70,7 +70,7 @@ func TestAKeeperSavesAtTheEndOfAClosedRun(t *testing.T) {
 	}
 }
 
-// What others ask is saved each time, and nothing of it is forgotten.
+// Pipelines with other questions save each time, and forget nothing.
 func TestAKeeperOfOtherPipelinesSavesAll(t *testing.T) {
 	k, learner, saves := keeperOf(0, 9)
 	for i := range 5 {
@@ -81,7 +81,7 @@ func TestAKeeperOfOtherPipelinesSavesAll(t *testing.T) {
 	}
 }
 
-// What is not saved is not forgotten, and is tried again.
+// An unsaved state forgets nothing, and the save is retried.
 func TestAKeeperForgetsNothingThatItCouldNotSave(t *testing.T) {
 	k, learner, _ := keeperOf(0.5, 9)
 	full, fail := errors.New("no space left"), true

@@ -89,7 +89,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 	}
 	// The run as it was executed; stages and later options may have changed since.
 	first := runfile.DefaultSpec()
-	first.Pipeline, first.Teachers = finished.Certificate.Pipeline, 0 // where the configuration names none
+	first.Pipeline, first.Teachers = finished.Certificate.Pipeline, 0 // if the configuration names none
 	if err := first.Parse(finished.Earlier.Config); err != nil {
 		return nil, fmt.Errorf("%s: the configuration of the run in its report.json: %w", o.From, err)
 	}
@@ -108,7 +108,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
 	}
 	l := &Later{First: job, from: o.From, coin: finished.Certificate.Votes == certificate.VotesCoin}
-	// The run itself stays as it was; the rest may have changed.
+	// The run itself stays unchanged; the rest may have changed.
 	now := first.Clone()
 	for _, stage := range pipelines.Stages {
 		now.Sections[stage.Name] = spec.Sections[stage.Name]
@@ -147,7 +147,7 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 			"follow a run that keeps some", spec.Name, s.Pipeline)
 	}
 	for _, stage := range pipelines.Stages {
-		if stage.Measure != nil { // what the run itself paid for is of other rows
+		if stage.Measure != nil { // what the run itself paid for concerns other rows
 			s.Sections[stage.Name] = stage.Options()
 		}
 	}
@@ -185,7 +185,7 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 	if !paid {
 		return j, nil
 	}
-	// All of the budget is the one stage's.
+	// The whole budget is for this one stage.
 	alone := s.Clone()
 	for _, options := range alone.Sections {
 		if shared, ok := options.(pipeline.Shared); ok {
@@ -197,10 +197,10 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 	return j, err
 }
 
-// Coin is whether the finished run was the baseline, as the stages are then.
+// Coin reports whether the finished run was the baseline, which then also holds for the stages.
 func (l *Later) Coin() bool { return l.coin }
 
-// Free is whether the stages cost nothing, and no cluster is needed.
+// Free reports whether the stages cost nothing, so that no cluster is needed.
 func (l *Later) Free() bool { return len(l.Plan.Stages) == 0 }
 
 // Execute asks the questions of the stages and writes their files to o.Out. Free stages ask nothing, so o.Client
@@ -259,7 +259,7 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 		of.closed = opened.ManifestSha256
 	}
 	o.operator = opened.Aggregator
-	// Not before: of a run that was refused the folder holds nothing.
+	// Not earlier: the folder of a refused run stays empty.
 	if err := results.WriteRecord(o.Out, record); err != nil {
 		return nil, err
 	}
@@ -289,10 +289,10 @@ func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
 	return learner, ctx.Err()
 }
 
-// runSpec is the stages' run as the aggregator registers it.
+// runSpec is the spec of the stages' run at the aggregator.
 func (l *Later) runSpec(dataset string) *conclavev1.RunSpec {
 	spec := RunSpec(l.Plan, l.Spec, l.Schema, dataset, l.coin)
-	spec.Filter = string(privacy.FilterPLD) // all of it is known
+	spec.Filter = string(privacy.FilterPLD) // all of it is known in advance
 	spec.Earlier = []string{l.First.Spec.Name}
 	return spec
 }

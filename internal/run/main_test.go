@@ -34,7 +34,7 @@ privacy: {epsilon: 1, delta: 1e-5}
 teachers: 1000
 `
 
-// studyText is a study that the run good can be of.
+// studyText is a study that the run good fits.
 const studyText = `name: heart
 title: Heart failure in three hospitals
 purpose: Synthetic rows for teaching
@@ -65,7 +65,7 @@ const (
 	winners    = "gpate: {answers: winner, mechanism: confident-gnmax, directions: 3}\n"
 )
 
-// write puts files in a folder of their own and returns it.
+// write writes files to a new folder and returns it.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// load reads a run.yaml beside the tiny schema.
+// load loads a run.yaml next to the tiny schema.
 func load(t *testing.T, text string) (*runfile.Spec, error) {
 	t.Helper()
 	dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
@@ -91,7 +91,7 @@ func replaced(t *testing.T, text, old, new string) string {
 	return strings.Replace(text, old, new, 1)
 }
 
-// runOf is a run of epsilon 1 with lines of a run.yaml over the defaults, each text over those before.
+// runOf is a run of epsilon 1 with lines of a run.yaml over the defaults; later texts override earlier ones.
 func runOf(t *testing.T, texts ...string) *runfile.Spec {
 	t.Helper()
 	s := runfile.DefaultSpec()

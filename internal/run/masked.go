@@ -27,7 +27,7 @@ type Masked struct {
 	SiteEpsilon   float64 `json:"site_epsilon"`
 }
 
-// addMasked adds what masks change: who sees what, and what else nodes send.
+// addMasked adds the effects of masks: who sees what, and what else nodes send.
 func (f *Forecast) addMasked(g *masking.Group) error {
 	if g == nil {
 		return nil
@@ -51,7 +51,7 @@ func (f *Forecast) addMasked(g *masking.Group) error {
 	return nil
 }
 
-// opened are events of rounds whose answers a site opens as often as it may.
+// opened are the events of rounds that a site opens as often as allowed.
 func opened(events []privacy.Event) (all []privacy.Event) {
 	for range 1 + masking.Retries {
 		all = append(all, events...)
@@ -59,8 +59,7 @@ func opened(events []privacy.Event) (all []privacy.Event) {
 	return privacy.Merge(all)
 }
 
-// openingMessages describe the messages by which a member of a group opens its masked answers, one for each
-// answer.
+// openingMessages describe the messages with which a group member opens its masked answers, one per answer.
 func openingMessages(run string, g *masking.Group, times int) []Message {
 	lost := slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-g.Quorum)
 	sized := func(m *conclavev1.WorkRequest) int {

@@ -19,8 +19,8 @@ func inMasks() string {
 	return "aggregation: {masked: true, members: [" + strings.Join(members, ", ") + "]}\n"
 }
 
-// A forecast says among whom a run is masked, what it adds to the noise and to a site's own ledger, and that the
-// aggregator sees totals alone.
+// A forecast names the group that masks a run, the additional noise, and the charge in a site's own ledger, and says
+// that the aggregator sees only totals.
 func TestForecastOfAMaskedRun(t *testing.T) {
 	schema := partitiontest.Schema(t, wideText)
 	node := Node{Dataset: "d", Site: "north", Node: "1", Teachers: 15}
@@ -51,7 +51,7 @@ func TestForecastOfAMaskedRun(t *testing.T) {
 		if got := strings.Join(names, ", "); got != leaving {
 			t.Errorf("leaving %s, want %s", got, leaving)
 		}
-		if f.Claim.Epsilon != plain.Claim.Epsilon { // against who sees releases nothing is counted of it
+		if f.Claim.Epsilon != plain.Claim.Epsilon { // the additional noise does not reduce the claim
 			t.Errorf("epsilon %v with masks, %v without", f.Claim.Epsilon, plain.Claim.Epsilon)
 		}
 		spec, questions, err := Questions(runOf(t, base, inMasks()), schema, node)

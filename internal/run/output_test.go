@@ -60,7 +60,7 @@ func TestOutputsAreCheckedBeforeTheRunIsOpen(t *testing.T) {
 	}
 }
 
-// Somebody else's results are not written over.
+// Foreign results are not overwritten.
 func TestForeignResultsStay(t *testing.T) {
 	j := job(t)
 	for _, name := range []string{"synthetic.csv", "ledger.jsonl", "certificate.json", "report.html", "report.md",
@@ -76,7 +76,7 @@ func TestForeignResultsStay(t *testing.T) {
 	}
 }
 
-// Making the folder leaves nothing but the folders, and what is there stays.
+// Making the folder creates only folders, and keeps existing files.
 func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "old", "notes.txt": "mine"})
 	testkit.Must(t, os.Mkdir(results.StateDir(out), 0o755))
@@ -97,7 +97,7 @@ func TestMakingTheOutputLeavesWhatIsThere(t *testing.T) {
 	}
 }
 
-// Who stops a student is told that it was stopped and how it goes on.
+// A stopped student says that it was stopped and how to continue.
 func TestAStoppedRunSaysHowItGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{authority.Create(dir), authority.Issue(dir, certs.RoleStudent, "s", nil, time.Hour)} {

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// All that a pipeline or stage plans pays for a unit at three sites: the aggregator takes the plan, its price is
-// within the budget as before, and each release has three times the noise, or more where sites sample.
+// Every plan of a pipeline or stage pays for a unit at three sites: the aggregator accepts the plan, its price stays
+// within the budget, and each release has three times the noise, or more if sites sample.
 func TestPlansPayForOverlap(t *testing.T) {
 	schema := partitiontest.Schema(t, wideText)
 	for name, c := range map[string][]string{
@@ -70,14 +70,14 @@ func TestPlansPayForOverlap(t *testing.T) {
 	}
 }
 
-// hasSamples is whether other noise is calibrated together with that of samples, which grows otherwise.
+// hasSamples reports whether other noise is calibrated together with that of samples, which then grows more.
 func hasSamples(p privacy.Plan) bool {
 	return slices.ContainsFunc(p, func(e privacy.Planned) bool {
 		return e.Mechanism.Kind == privacy.SubsampledGaussian
 	})
 }
 
-// noiseOf is in proportion to the noise of a mechanism.
+// noiseOf is proportional to the noise of a mechanism.
 func noiseOf(e privacy.Event) float64 {
 	for _, sigma := range []float64{e.Sigma, e.Sigma2, e.NoiseMultiplier} {
 		if sigma > 0 {

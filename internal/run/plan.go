@@ -16,9 +16,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// NewPlan chooses the number of queries and the least noise that the budget
-// allows for them, unless the spec sets either. It refuses what could not be
-// asked, before a run is open or anything is spent.
+// NewPlan chooses the number of queries and the least noise that the budget allows for them, unless the spec sets
+// either. It refuses impossible questions before a run is open or anything is spent.
 func NewPlan(s *runfile.Spec, schema *partition.Schema) (*plan.Plan, error) {
 	budget := s.Privacy.Budget("")
 	if err := budget.Validate(); err != nil {
@@ -59,7 +58,7 @@ func checkMasked(s *runfile.Spec, schema *partition.Schema, p *plan.Plan) error 
 	return nil
 }
 
-// stagesOf names the stages that a plan pays for.
+// stagesOf names the stages in a plan.
 func stagesOf(p *plan.Plan) (names []string) {
 	for _, planned := range p.Planned() {
 		if planned.Stage != "" && !slices.Contains(names, planned.Stage) {
@@ -69,7 +68,7 @@ func stagesOf(p *plan.Plan) (names []string) {
 	return names
 }
 
-// prices are the costs of the spec's stages: each costs its share of epsilon by itself.
+// prices are the costs of the spec's stages: each costs its share of epsilon alone.
 func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (all plan.Stages, err error) {
 	for _, stage := range pipelines.Stages {
 		if stage.Price == nil {
@@ -84,7 +83,7 @@ func prices(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget) (a
 	return all, nil
 }
 
-// shares are the shares of epsilon that stages cost by themselves.
+// shares are the shares of epsilon that stages cost alone.
 func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	for _, stage := range pipelines.Stages {
 		if stage.Share == nil {
@@ -97,8 +96,8 @@ func shares(s *runfile.Spec, schema *partition.Schema) (all []plan.Share) {
 	return all
 }
 
-// warmStart is the pipeline whose release replaces the class shares, and the share of epsilon that it costs by
-// itself; 0 for none.
+// warmStart is the pipeline whose release replaces the class shares, and the share of epsilon that it costs alone; 0
+// for none.
 func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, plan.Share) {
 	start, share := s.WarmStart()
 	if share.Value < 0 {
@@ -147,7 +146,7 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 	return start, nil
 }
 
-// RunSpec is a run of the plan as the aggregator registers it.
+// RunSpec is the spec of the plan's run at the aggregator.
 func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.Training(schema).Quorum()
 	var masked *conclavev1.Masked

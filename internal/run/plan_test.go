@@ -24,8 +24,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// What is calibrated fits the budget, and no more does: neither a thousandth less of noise nor one
-// release more. A start costs its share by itself.
+// A calibrated plan fits the budget and uses it up: neither a thousandth less noise nor one more release would fit. A
+// start costs its share alone.
 func TestPlansUseTheBudgetAndNoMore(t *testing.T) {
 	all, some := []float64{0.1, 1, 10}, []float64{0.3, 1, 10}
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestPlansUseTheBudgetAndNoMore(t *testing.T) {
 	}
 }
 
-// checkPrice wants all of a plan, and no more, to fit a budget.
+// checkPrice checks that a whole plan, and no more, fits a budget.
 func checkPrice(t *testing.T, p *plan.Plan, budget privacy.Budget, kind privacy.Kind) {
 	t.Helper()
 	over := func(what string, err error) {
@@ -153,7 +153,7 @@ func checkPrice(t *testing.T, p *plan.Plan, budget privacy.Budget, kind privacy.
 	}
 }
 
-// What is set by hand is what is planned.
+// The plan follows options that are set by hand.
 func TestPlansFollowTheSpec(t *testing.T) {
 	shares := privacy.Planned{Kind: runspec.ClassCounts, Count: 1,
 		Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}}

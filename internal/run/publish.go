@@ -17,15 +17,15 @@ import (
 type learned struct {
 	student pipeline.Student
 	model   pipeline.Model
-	// notes are those of the run's own releases and of its stages' releases.
+	// notes are the notes of the run's own releases and of its stages' releases.
 	notes *pipeline.Learned
-	// earlier are the runs that it went on from.
+	// earlier are the runs that it continues.
 	earlier []string
-	// closed is the list of files with which the run was closed before; nil if it was not.
+	// closed is the list of files with which the run was closed before, or nil.
 	closed []byte
 }
 
-// finish lets the stages follow, ends the run and writes all its files.
+// finish runs the stages, ends the run and writes all its files.
 func (j *Job) finish(ctx context.Context, l learned, ask *asker, o Options) (*results.Result, error) {
 	made, failed := j.after(ctx, l, ask, o)
 	if failed != nil && !student.NothingMore(failed) && !errors.Is(failed, pipeline.ErrStage) {
@@ -50,9 +50,9 @@ func (j *Job) closing(o Options) func(context.Context, []byte) (results.Ended, e
 	}
 }
 
-// salvage writes the rows of a run without the stage that failed: what was trained and boosted is paid
-// for. A stage that failed would end the same way again, and a run that stays open could never be verified, so that
-// it is closed whatever there is. It returns the error with what became of them.
+// salvage writes the rows of a run without the failed stage, because training and boosting are paid. A failed stage
+// would fail again, and an open run could never be verified, so the run is closed in any case. It returns the error
+// with what happened to the rows.
 func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed error, sealing results.Sealing,
 	o Options) error {
 	later := len(l.earlier) > 0
@@ -87,7 +87,7 @@ func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed
 		"--from or conclave weights --from, free ones at no cost", failed, result.EpsilonSpent)
 }
 
-// publish ends a run, and writes all files of what was paid for in it.
+// publish ends a run, and writes all files that it paid for.
 func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run string, sealing results.Sealing,
 	o Options) (*results.Result, error) {
 	s := j.Spec
@@ -109,14 +109,14 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 	if s.Release.Private {
 		return r.Publish(ctx)
 	}
-	if _, err := sealing.Close(ctx, nil); err != nil { // nothing is given out
+	if _, err := sealing.Close(ctx, nil); err != nil { // no files are given out
 		return nil, err
 	}
 	r.Run = s.Name
 	return r.Compare(ctx)
 }
 
-// sharesOf summarizes the answers of the run's rounds, whose votes the student may know.
+// sharesOf summarizes the released answers of the run's rounds of votes.
 func sharesOf(l learned) map[uint64]*report.Shares {
 	voted, ok := l.student.(pipeline.Voted)
 	if !ok || len(l.earlier) > 0 { // whose rounds they were

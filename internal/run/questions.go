@@ -13,22 +13,20 @@ import (
 
 // Question is one kind of question that a run asks a node.
 type Question struct {
-	// Answer describes what the node would send: its name and content in words, how often, and the largest size in
-	// bytes.
+	// Answer describes the node's answer: its name and content in words, how often, and the largest size in bytes.
 	Answer Message
 	// Round is the largest of its kind, without records. For stages it has the kind only, and Complete is false.
 	Round    *conclavev1.Round
 	Complete bool
 	// Stage is the stage of the run that asks it, empty for the training.
 	Stage string
-	// Charges is the most that one costs, and Charged how often that is charged: a fit
-	// asks many times and is charged once.
+	// Charges is the most that one question costs, and Charged how often: a fit asks many times and is charged once.
 	Charges []privacy.Event
 	Charged int
 }
 
-// Questions returns what a run of the spec would ask a node, in the order in which it asks,
-// and its spec as an aggregator would hold it. It reads no data.
+// Questions returns what a run of the spec would ask a node, in order, and its spec at the aggregator. It reads no
+// data.
 func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev1.RunSpec, []Question, error) {
 	p, err := NewPlan(s, schema)
 	if err != nil {
@@ -68,8 +66,8 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 	return RunSpec(p, s, schema, node.Dataset, false), questions, nil
 }
 
-// stageQuestions are those after training, in the order of the forecast. The selections
-// by one sum of scores are charged when it is asked.
+// stageQuestions are the questions after training, in the order of the forecast. All selections by one sum of scores
+// are charged when the sum is asked.
 func stageQuestions(p *plan.Plan, run string) (questions []Question) {
 	for _, planned := range p.Stages {
 		q := Question{

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// wideOf is a schema of a label and so many numbers.
+// wideOf is a schema with a label and this many numbers.
 func wideOf(columns int) string {
 	text := "label: label\ncolumns:\n  - {name: label, kind: binary}\n"
 	for i := range columns {
@@ -22,8 +22,8 @@ func wideOf(columns int) string {
 	return text
 }
 
-// What cannot be paid for, drawn or made is refused by Load or Prepare, by the option's name, before
-// anything is asked or written. The suites of the pipelines have the rules of each option.
+// Plans that cannot be paid, drawn or computed are refused by Load or Prepare, with the option's name, before
+// anything is asked or written. The suites of the pipelines test the rules of each option.
 func TestRunsThatCannotWork(t *testing.T) {
 	const (
 		tiny   = "privacy: {epsilon: 1e-9, delta: 1e-12}\n"
@@ -40,7 +40,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		replaced(t, replaced(t, imageSchema, "height: 4, width: 4", "height: 7, width: 3"), "repeat: 16", "repeat: 21")
 	channels := replaced(t, replaced(t, imageSchema, "channels: 1", "channels: 2"), "repeat: 16", "repeat: 32")
 	for _, c := range []struct {
-		schema, lines, want string // want nothing: it works
+		schema, lines, want string // an empty want: it works
 	}{
 		// Votes.
 		{schemaText, votes + "privacy: {epsilon: 1e-5, delta: 1e-5}",

@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// before are the rows as they would be without the stages and as they were between them, as
-// many as a picture shows: samples of what is released, which costs nothing. unweighted are
-// those after the last stage, sources those of the stages before.
+// before are the rows as they would be without the stages, and between them, as many as a picture shows: samples of
+// what is released, which cost nothing. unweighted are the rows after the last stage, sources those of earlier
+// stages.
 func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pipeline.Session,
 	unweighted *partition.Table) ([]results.Snapshot, error) {
 	s := j.Spec
@@ -39,7 +39,7 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pi
 		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})
 	}
 	if len(s.Post) > 0 && s.Weights != pipeline.NoWeights {
-		some := make([]int, n) // they stand in no order
+		some := make([]int, n) // they have no order
 		for i := range some {
 			some[i] = i
 		}
@@ -48,7 +48,7 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pi
 	return list, nil
 }
 
-// afterPost names the rows after all stages but the weights.
+// afterPostOf names the rows after all stages except the weights.
 func afterPostOf(s *runfile.Spec) string { return "after " + strings.Join(s.Post, " and ") }
 
 func releasedOf(s *runfile.Spec) string {

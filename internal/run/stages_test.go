@@ -19,8 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Options of the stages after training that cannot work are found when the file is read, and
-// said by their names.
+// Impossible options of stages are refused by name when the file is read.
 func TestStagesThatCannotWork(t *testing.T) {
 	const gan, boosted = good + "pipeline: pategan\n", good + "pipeline: pategan\npost: [pgb]\n"
 	weighted := func(method string) string { return gan + "weights: " + method + "\n" }
@@ -133,8 +132,8 @@ func TestStagesThatCannotWork(t *testing.T) {
 	}
 }
 
-// Each stage fits its share by itself, all of them with the training fit the budget, and the
-// noise that was chosen for the training leaves little of it.
+// Each stage fits its share alone, all of them and the training fit the budget, and the chosen noise of the training
+// leaves little of it.
 func TestPricesOfStagesFitTheBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -187,7 +186,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 		if err != nil || claim.Epsilon > 2 || claim.Epsilon < 0.85*2 {
 			t.Errorf("%s: the plan costs %v (%v)", lines, claim.Epsilon, err)
 		}
-		// The aggregator is told the same.
+		// The aggregator gets the same plan.
 		spec := RunSpec(p, s, schema, "d", false)
 		told, err := runspec.Plan(spec)
 		if err != nil || !slices.Equal(told, p.Planned()) || spec.Filter != string(p.Filter()) {
@@ -199,8 +198,7 @@ func TestPricesOfStagesFitTheBudget(t *testing.T) {
 	}
 }
 
-// Noise of the training that is set by hand and leaves the stages nothing is refused before
-// anything is asked.
+// Noise of the training that is set by hand and leaves nothing for the stages is refused before anything is asked.
 func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -210,7 +208,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	testkit.Must(t, err)
 	noise := fmt.Sprintf("pategan: {noise: %v}", alone.Training.Mechanism.Sigma)
 	for stages, fits := range map[string]bool{
-		"": true, "post: [drs]": true, // which is free
+		"": true, "post: [drs]": true, // it is free
 		"post: [pgb]": false, "weights: logreg-debiased": false, "weights: dp-mlp": false,
 	} {
 		if _, err := NewPlan(runOf(t, votes, few, noise, stages), schema); (err == nil) != fits || err != nil &&

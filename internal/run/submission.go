@@ -21,14 +21,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The files of a run in the queue, in the folder of the run at its worker.
+// The files of a queued run, in its folder at the worker.
 const (
 	submittedRun    = "run.yaml"
 	submittedSchema = "schema.yaml"
 	submittedStudy  = "study.yaml"
 )
 
-// The most that an aggregator takes, in bytes.
+// The largest files that an aggregator accepts, in bytes.
 const (
 	maxSubmittedRun    = 64 << 10
 	maxSubmittedSchema = 1 << 20
@@ -38,14 +38,14 @@ const (
 // that it needs.
 type Submission struct {
 	Spec *runfile.Spec
-	// RunFile is the run.yaml, which names the schema schema.yaml, beside itself, and the study study.yaml.
+	// RunFile is the run.yaml, which names schema.yaml and study.yaml next to it.
 	RunFile []byte
-	// Schema is the schema file, byte for byte, and Study that of the study, nil where the run is of none.
+	// Schema is the schema file, byte for byte, and Study the study's, nil without a study.
 	Schema, Study []byte
 }
 
-// NewSubmission makes a submission of a run.yaml and the schema that it names. It refuses
-// what is on this machine alone, each field by name.
+// NewSubmission makes a submission from a run.yaml and its schema. It refuses fields that refer to this machine, each
+// by name.
 func NewSubmission(path string) (*Submission, *Job, error) {
 	spec, err := runfile.Load(path)
 	if err != nil {
@@ -138,7 +138,7 @@ func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, e
 	return &Submission{Spec: spec, RunFile: runFile, Schema: schema, Study: study}, nil
 }
 
-// besides are the files that go along with a run.yaml, and the lines that name them.
+// besides are the files that accompany a run.yaml, and the lines that name them.
 var besides = []struct {
 	field, file string
 	line        *regexp.Regexp
@@ -150,7 +150,7 @@ var besides = []struct {
 		func(s *runfile.Spec) *string { return &s.Study }},
 }
 
-// withFilesBeside is the text of a run.yaml, with its schema and its study beside it.
+// withFilesBeside is the text of a run.yaml that names a schema and a study next to it.
 func withFilesBeside(text string) ([]byte, error) {
 	spec := runfile.DefaultSpec()
 	if err := spec.Parse(text); err != nil {
@@ -167,7 +167,7 @@ func withFilesBeside(text string) ([]byte, error) {
 				end = "\r"
 			}
 			changed = text[:lines[0][0]] + b.field + ": " + b.file + end + text[lines[0][1]:]
-			// Whatever that was, it must mean the same but for the path.
+			// The result must have the same meaning, except for the path.
 			after := runfile.DefaultSpec()
 			*b.path(spec) = b.file
 			ok = after.Parse(changed) == nil && reflect.DeepEqual(spec, after)
@@ -181,7 +181,7 @@ func withFilesBeside(text string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Write puts the files into a folder, which is made where there is none.
+// Write writes the files to a folder, which it creates if needed.
 func (s *Submission) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
@@ -235,9 +235,8 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	return job, nil
 }
 
-// Begun returns the names of the runs in a folder that have a checkpoint there, the newest
-// first, at most so many. Those that were finished may be among them: their worker may have died
-// before it said so.
+// Begun returns the names of at most most runs with a checkpoint in a folder, newest first. Finished ones may be
+// among them, because their worker may have died before it reported the end.
 func Begun(out string, most int) []string {
 	entries, err := os.ReadDir(out)
 	if err != nil {
@@ -254,7 +253,7 @@ func Begun(out string, most int) []string {
 	return names[:min(len(names), most)]
 }
 
-// Finished returns the names of the runs of the queue in a folder whose results were written before a time.
+// Finished returns the names of queued runs in a folder whose results were written before a time.
 func Finished(out string, before time.Time) (names []string) {
 	entries, err := os.ReadDir(out)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// What was submitted means the same at the worker, whatever the path of the schema was.
+// A submission has the same meaning at the worker, whatever the schema's path was.
 func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 	for what, line := range map[string]string{
 		"beside": "schema: schema.yaml", "elsewhere": `schema: "../public/schema.yaml"  # everybody's`,
@@ -63,7 +63,7 @@ func TestASubmissionIsTheSameRunElsewhere(t *testing.T) {
 	}
 }
 
-// The study goes along, and its words are in the spec of the run; what else the worker is handed is refused.
+// The study accompanies its run, and its text is in the run's spec; a worker refuses any other study.
 func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 	dir := write(t, map[string]string{"schema.yaml": schemaText, "agreed.yaml": studyText,
 		"run.yaml": good + "study: agreed.yaml # ours\n"})
@@ -133,7 +133,7 @@ func TestRunsThatCannotBeSubmitted(t *testing.T) {
 	}
 }
 
-// A worker believes nothing of what it is handed.
+// A worker trusts nothing that it receives.
 func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 	for want, c := range map[string]struct{ name, text, schema string }{
 		`is of run "r1", and run "r2"`: {"r2", good, schemaText},
@@ -151,7 +151,7 @@ func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
 	}
-	// Another budget than the one that was agreed on is refused by the worker, too.
+	// The worker also refuses a budget that differs from the agreed one.
 	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText), nil)
 	testkit.Must(t, err)
 	dir := t.TempDir()
@@ -201,7 +201,7 @@ func TestBegunRuns(t *testing.T) {
 		}
 	}
 	got := Begun(out, 10)
-	slices.Sort(got[:min(len(got), 2)]) // of the same moment, perhaps
+	slices.Sort(got[:min(len(got), 2)]) // perhaps of the same moment
 	if !slices.Equal(got, []string{"a", "c", "e"}) {
 		t.Errorf("begun are %v", got)
 	}
@@ -213,14 +213,14 @@ func TestBegunRuns(t *testing.T) {
 	}
 	s, err := ParseSubmission("r1", []byte(good), []byte(schemaText), nil)
 	testkit.Must(t, err)
-	var path *fs.PathError // by which a worker knows that its disk is the trouble
+	var path *fs.PathError // it tells a worker that its disk is the problem
 	if err := s.Write(filepath.Join(out, "d.txt", "r1")); !errors.As(err, &path) {
 		t.Errorf("written into a file: %v", err)
 	}
 }
 
-// FuzzSubmission reads a run.yaml and a schema as a worker gets them: no input may panic, and
-// what is taken is a run of the name, with no file of this machine.
+// FuzzSubmission parses a run.yaml and a schema as a worker receives them: no input may panic, and an accepted one is
+// a run with this name that refers to no local file.
 func FuzzSubmission(f *testing.F) {
 	f.Add([]byte(good), []byte(schemaText), []byte(nil))
 	f.Add([]byte("name: r1\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\npipeline: pategan\npost: "+

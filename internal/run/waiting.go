@@ -7,7 +7,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// waitingFor is the status of a run while a round stands so.
+// waitingFor is a run's status while its round has this progress.
 func (s Status) waitingFor(p *conclavev1.Progress) Status {
 	s.Waiting, s.Halted = waitingText(p), p.GetWaitingForQuorum()
 	return s

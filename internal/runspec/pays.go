@@ -54,10 +54,9 @@ func Pays(p privacy.Planned, r *conclavev1.Round) error {
 	return PaysSum(p, &conclavev1.Vector{Norm: conclavev1.Vector_NORM_L1, Per: conclavev1.Vector_PER_UNIT, Rate: 1})
 }
 
-// PaysSum answers whether an entry of a plan pays for a sum, by all that its price depends on. What does
-// not matter is how many entries a vector has, and how long it may be: the noise is in proportion to its
-// bound, twice the bound where a contributor is a teacher. At how many sites a unit may be is a matter of the whole
-// plan: see [Plan].
+// PaysSum checks that a plan entry pays for a sum, by everything that its price depends on. The number of entries of
+// a vector, and its bound, do not matter: the noise is proportional to the bound, or to twice the bound if a
+// contributor is a teacher. The number of sites of a unit is a property of the whole plan: see [Plan].
 func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
 	m, norms := p.Mechanism, Norms(p)
 	switch {

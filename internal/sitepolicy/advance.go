@@ -14,18 +14,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Advance is what an approval in advance is for: runs of a student on the node's dataset that nobody decided about
-// may begin, as long as all of them together stay within an epsilon.
+// Advance is the scope of an approval in advance: undecided runs of a student on the node's dataset may begin while
+// their total cost stays within an epsilon.
 type Advance struct {
-	// Student is who may ask, as the aggregator names them.
+	// Student is the student, as the aggregator names it.
 	Student string `json:"student"`
-	// Pipelines are those that the runs may have.
+	// Pipelines are the pipelines that the runs may use.
 	Pipelines []string `json:"pipelines"`
-	// Purpose is what the runs must say that they are for; empty for anything.
+	// Purpose is the purpose that the runs must state; empty allows any.
 	Purpose string `json:"purpose,omitempty"`
-	// Study is the SHA-256 of the study that the runs must be of, in hex; empty for any, and none.
+	// Study is the SHA-256 of the runs' study, in hex; empty allows any study, and none.
 	Study string `json:"study,omitempty"`
-	// Epsilon bounds what all of them cost at this node, at the limit's delta, as its filter counts.
+	// Epsilon bounds the cost of all of them at this node, at the limit's delta, as its filter counts.
 	Epsilon float64 `json:"epsilon"`
 }
 
@@ -54,10 +54,10 @@ func (a Advance) validate() error {
 	return nil
 }
 
-// sha256 names what is approved in advance under a name. Nothing that is a run's spec begins like it.
+// sha256 is the digest of an approval in advance with its name. No run's spec has the same prefix.
 func (a Advance) sha256(name string) string {
 	raw, err := json.Marshal(a)
-	if err != nil { // an epsilon that is none, which validate refuses
+	if err != nil { // an invalid epsilon, which validate refuses
 		return ""
 	}
 	h := sha256.New()
@@ -66,9 +66,9 @@ func (a Advance) sha256(name string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// admits says whether a round of a run is one that was approved in advance, by what the run says of itself.
+// admits reports whether a round's run is within the approval's scope, according to its spec.
 func (a Advance) admits(t Request, d *Dataset) bool {
-	masked := t.Spec.Masked == nil || len(d.Peers) > 0 // nobody looks at the members of this one
+	masked := t.Spec.Masked == nil || len(d.Peers) > 0 // nobody reviews the members of this run
 	if a.Study != "" && (t.Spec.Study == nil || t.Spec.Study.SHA256 != a.Study) {
 		return false
 	}
@@ -76,9 +76,9 @@ func (a Advance) admits(t Request, d *Dataset) bool {
 		(a.Purpose == "" || a.Purpose == t.Spec.Purpose) && masked
 }
 
-// inAdvance returns the digest of the approval in advance that lets a run go on, the first that is good and has room;
-// empty where none does. A run that begins must fit as a whole beside all that is left of those that did, of one that
-// goes on the round; what was paid for costs nothing.
+// inAdvance returns the digest of the first valid approval in advance with room for a run, or empty. A new run must
+// fit as a whole beside the remaining plans of those that began; of a run that began, only the round must fit. A
+// charged question costs nothing.
 func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec string) {
 	for _, key := range b.order {
 		r := b.runs[key]
@@ -102,10 +102,11 @@ func (p people) inAdvance(b *book, t Request, run *runBook, paid bool) (spec str
 	return ""
 }
 
-// begins says whether a run has room in what was approved in advance, to a bound, beside those that began under it.
+// begins reports whether an approval in advance, with this bound, has room for a run beside those that began under
+// it.
 func (p people) begins(b *book, key runKey, bound privacy.Budget, s Spec, run *runBook) error {
 	spent := slices.Clone(b.runs[key].spent)
-	var open []privacy.Spending // of plans that bound nothing
+	var open []privacy.Spending // of plans without a bound
 	for _, k := range b.order {
 		switch other := b.runs[k]; {
 		case other.under != key.spec || other == run || other.ended || p.verdict(other).denied:
@@ -125,7 +126,7 @@ func (p people) begins(b *book, key runKey, bound privacy.Budget, s Spec, run *r
 	return bound.RoomBeside(reserved, s.budget(), s.Plan)
 }
 
-// rest is what is left of a run's plan, with each round opened as often as it may be.
+// rest is the remaining part of a run's plan, with each round opened as often as allowed.
 func (r *runBook) rest(s Spec) (events []privacy.Event) {
 	for i, p := range s.Plan {
 		uses := p.Count
@@ -137,7 +138,7 @@ func (r *runBook) rest(s Spec) (events []privacy.Event) {
 	return events
 }
 
-// inAdvanceOf are the approvals in advance that a round may be asked under.
+// inAdvanceOf are the approvals in advance whose scope includes a round.
 func (b *book) inAdvanceOf(t Request, d *Dataset) (keys []runKey) {
 	for _, key := range b.order {
 		if a := b.runs[key].advance; a != nil && a.admits(t, d) {
@@ -147,7 +148,7 @@ func (b *book) inAdvanceOf(t Request, d *Dataset) (keys []runKey) {
 	return keys
 }
 
-// chargeAdvance counts a charge for the approval in advance that let its run go on.
+// chargeAdvance adds a charge to the approval in advance that its run depends on.
 func (b *book) chargeAdvance(run *runBook, e Entry) error {
 	for key, r := range b.runs {
 		if r.advance != nil && key.spec == e.Under {

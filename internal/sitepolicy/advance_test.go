@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// An approval counts until its end by the site's clock, of which a clock that was set back is none.
+// An approval counts until its end by the site's clock. Setting the clock back does not extend it.
 func TestApprovalsExpire(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "approval: automatic", "approval: by-hand, approval_expires: 30d", 1))
@@ -42,7 +42,7 @@ func TestApprovalsExpire(t *testing.T) {
 	now = now.Add(time.Millisecond)
 	waits(round("r", 1, 100))
 	waits(round("r", 1, 100))
-	waits(r) // what was charged before is not given again either
+	waits(r) // a charged question is not answered again either
 	if len(told) != 1 || told[0].Run != "r" || told[0].By != "ann" {
 		t.Errorf("expiries %+v were told, want one", told)
 	}
@@ -50,7 +50,7 @@ func TestApprovalsExpire(t *testing.T) {
 	if run := status.Runs[0]; run.State != StateWaiting || run.Charges != 1 || run.Said[1].Why != errExpired.Error() {
 		t.Errorf("the run is %+v", run)
 	}
-	// The clock goes back: what has expired, stays so; also where nobody asked meanwhile but the ledger went on.
+	// The clock goes back. An expired approval stays expired, also if nobody asked meanwhile but the ledger went on.
 	q := round("q", 0, 100)
 	waits(q)
 	approve("q", now.Add(time.Hour))
@@ -69,12 +69,12 @@ func TestApprovalsExpire(t *testing.T) {
 	testkit.Must(t, g.Ask(q))
 }
 
-// lab is an approval in advance for runs of a student.
+// lab is an approval in advance for a student's runs.
 func lab(epsilon float64) *Advance {
 	return &Advance{Student: "lab", Pipelines: []string{"pategan"}, Epsilon: epsilon}
 }
 
-// byLab is a round of a run of that student, whose plan is so many votes.
+// byLab is a round of one of that student's runs, whose plan has this many votes.
 func byLab(run string, number uint64, sigma float64, count int64) Request {
 	r := round(run, number, sigma)
 	r.Requester = "lab"
@@ -111,7 +111,7 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 		r.Spec.Purpose = "study 12"
 		was := r.SpecSHA256
 		change(&r)
-		if r.SpecSHA256 == was { // what has other terms is another run
+		if r.SpecSHA256 == was { // different terms make a different run
 			r.SpecSHA256 = digest(fmt.Sprintf("%s %+v %+v", r.Requester, r.Spec, r.Spec.Masked))
 		}
 		return r
@@ -143,16 +143,16 @@ func TestRunsAreApprovedInAdvance(t *testing.T) {
 	if ahead := status.InAdvance[0]; ahead.Charges != 1 || ahead.EpsilonCharged <= 0 || ahead.Run != "lab-2027" {
 		t.Errorf("the approval in advance: %+v", ahead)
 	}
-	// The run's end does not end the approval, also where both have one name.
+	// The end of a run does not end the approval, even if both have the same name.
 	testkit.Must(t, g.End("r", "lab-2027"))
 	again := asks(func(r *Request) { r.Run, r.SpecSHA256 = "again", digest("again") })
 	testkit.Must(t, g.Ask(again))
 	testkit.Value(g.Charge(again))
-	// Withdrawn, it lets nothing go on.
+	// After it is withdrawn, nothing continues.
 	_, err = g.Decide("lab-2027", "", Decision{By: "ann"})
 	testkit.Must(t, err)
 	waits("what was withdrawn", again)
-	// A denial of the run stands before what was approved in advance.
+	// A denial of the run takes precedence over an approval in advance.
 	if _, err = g.Decide("lab-2027", "", Decision{Approve: true, By: "ann"}); err == nil {
 		t.Error("an approval in advance has no end")
 	}
@@ -182,14 +182,14 @@ func TestTwoPersonsApproveInAdvance(t *testing.T) {
 	refusedBy(t, b.enforcer().Ask(byLab("r", 0, 50, 20)), RuleApproval)
 }
 
-// What is left of a run that began is kept for it: another one waits until that has ended, or was denied.
+// The remaining plan of a run that began is reserved: another one waits until that run has ended or was denied.
 func TestARunThatBeganKeepsItsRoom(t *testing.T) {
 	const rounds = 20
 	cost, err := countedBy(privacy.Budget{Delta: 1e-5, Filter: privacy.FilterGDP},
 		byLab("", 0, 50, rounds).Spec.Plan.Events())
 	testkit.Must(t, err)
 	for name, c := range map[string]struct {
-		count int64 // in the plan, 0 bounds nothing
+		count int64 // in the plan; 0 sets no bound
 		over  func(g *Enforcer) error
 	}{
 		"ends":                           {rounds, func(g *Enforcer) error { return g.End("first") }},
@@ -199,7 +199,7 @@ func TestARunThatBeganKeepsItsRoom(t *testing.T) {
 		s := newSite(t)
 		s.write("datasets: [{name: d, epsilon: 50, delta: 1e-5, pipelines: [pategan]}]")
 		g := s.enforcer()
-		// Each has room alone, and not all of both.
+		// Each fits alone, but both together do not.
 		testkit.Value(g.Decide("a", "", Decision{Approve: true, By: "ann", Advance: lab(1.2 * cost),
 			Until: time.Now().Add(time.Hour)}))
 		run := func(name string, number uint64) Request {
@@ -214,7 +214,7 @@ func TestARunThatBeganKeepsItsRoom(t *testing.T) {
 		}
 		refusedBy(t, s.enforcer().Ask(run("second", 0)), RuleApproval)
 		testkit.Must(t, c.over(g))
-		refusedBy(t, g.Ask(run("second", 0)), RuleApproval) // what half of the plan cost leaves room for less
+		refusedBy(t, g.Ask(run("second", 0)), RuleApproval) // the first run's charges leave room for less
 		third := run("third", 0)
 		third.Spec.Epsilon = cost / 3
 		third.Spec.Plan[0].Count = min(c.count, rounds/4)
@@ -229,7 +229,7 @@ func decide(g *Enforcer, run string, approve bool) error {
 	return err
 }
 
-// Whatever runs ask under an approval in advance, together they cost no more than it says.
+// Whatever runs ask under an approval in advance, their total cost stays within its epsilon.
 func TestAnApprovalInAdvanceIsABound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSite(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 )
 
-// Approver is a person whose signed decisions count, by the fingerprint of the key of their certificate.
+// Approver is a person whose signed decisions count, identified by the key of their certificate.
 type Approver struct {
 	// Name is the person's name. Required.
 	Name string `yaml:"name"`
@@ -18,10 +18,10 @@ type Approver struct {
 	Key string `yaml:"key"`
 }
 
-// mostApprovers bounds the persons of a policy: their decisions are looked at in every round.
+// mostApprovers bounds the persons of a policy, because every round checks their decisions.
 const mostApprovers = 20
 
-// validateApproval checks what is said of approvals.
+// validateApproval checks the fields about approvals.
 func (d *Dataset) validateApproval(need func(ok bool, field, format string, args ...any)) {
 	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
 		d.Approval)
@@ -57,7 +57,7 @@ func (d *Dataset) validateApproval(need func(ok bool, field, format string, args
 // maxName bounds the name of a person, in bytes.
 const maxName = 100
 
-// approver names the person with a key, given in hex; ok is false where the policy names none.
+// approver names the person with a key in hex; ok is false if the policy has none.
 func (d *Dataset) approver(key string) (name string, ok bool) {
 	for _, a := range d.Approvers {
 		if listed, err := masking.ParseFingerprint(a.Key); err == nil && listed.Hex() == key {
@@ -67,16 +67,16 @@ func (d *Dataset) approver(key string) (name string, ok bool) {
 	return "", false
 }
 
-// mostTerm is ten years: what is let begin for longer has no end worth writing.
+// mostTerm is ten years: a longer approval may as well have no end.
 const mostTerm = 3650 * 24 * time.Hour
 
-// ParseTerm reads for how long an approval holds: a number of days such as 30d, or a duration such as 36h.
+// ParseTerm parses how long an approval holds: a number of days such as 30d, or a duration such as 36h.
 func ParseTerm(text string) (time.Duration, error) {
 	var term time.Duration
 	days, isDays := strings.CutSuffix(text, "d")
 	n, err := strconv.Atoi(days)
 	if isDays && err == nil {
-		term = time.Duration(min(n, 1<<15)) * 24 * time.Hour // what is more is too long anyway
+		term = time.Duration(min(n, 1<<15)) * 24 * time.Hour // a larger number is too long anyway
 	} else {
 		term, err = time.ParseDuration(text)
 	}
@@ -87,7 +87,7 @@ func ParseTerm(text string) (time.Duration, error) {
 	return term, nil
 }
 
-// ParseUntil reads when an approval ends: a day, whose end in UTC it is, or a moment like RFC 3339.
+// ParseUntil parses when an approval ends: a day, which means its end in UTC, or an RFC 3339 time.
 func ParseUntil(text string) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), nil

@@ -12,27 +12,27 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// book is what a ledger says, entry by entry.
+// book is the content of a ledger.
 type book struct {
 	last                Entry
-	newest              time.Time // of all entries: no later moment is before it, whatever a clock says
+	newest              time.Time // of all entries; time never goes back behind it, whatever a clock says
 	hashes              []string  // of all entries
 	dataset, site, node string
 	limit               privacy.Budget
 	spent               []privacy.Event // merged
 	epsilonSpent        float64
-	charged             map[string]charge // what was charged last, by the run's name
+	charged             map[string]charge // the last charge of each run, by name
 	runs                map[runKey]*runBook
-	order               []runKey // as they were seen
+	order               []runKey // in order of appearance
 	lists               map[string]string
-	accepted            *decision // newest, by which an older ledger of the dataset was accepted
+	accepted            *decision // the newest acceptance of an older dataset ledger
 }
 
-// runKey names a run: what has another spec is another run, whatever it calls itself.
+// runKey identifies a run: another spec is another run, whatever its name.
 type runKey struct{ run, spec string }
 
-// charge is what was charged for a run, and the number of the entry. A node gives its last answer of a
-// run again at no charge, and only that: of the question before it draws another sample.
+// charge is a charge for a run, and its entry's number. A node repeats only the last answer of a run for free; it
+// answers an earlier question with another sample.
 type charge struct {
 	what [sha256.Size]byte
 	seq  uint64
@@ -41,30 +41,29 @@ type charge struct {
 type runBook struct {
 	spec      Spec
 	requester string
-	// advance is what an approval in advance is for, nil of a run. Spent is then what runs under it cost.
+	// advance is the scope of an approval in advance, nil for a run. spent is then the cost of runs under it.
 	advance   *Advance
 	seen      string
-	decisions []*decision // as they came
-	charges   int         // rounds, and questions that took the place of others
+	decisions []*decision // in order
+	charges   int         // counts rounds, and questions that replaced others
 	charged   string
 	spent     []privacy.Event
-	// used counts the uses of each entry of the plan and within is what they cost, as the dataset's
-	// ledger knows them: an older one that was accepted knows of none.
+	// used counts the uses of each plan entry, and within is their cost, according to the dataset's ledger. After an
+	// older ledger was accepted both are empty.
 	used   []int64
 	within []privacy.Event
-	// reveals are the openings of the newest round of a masked run, as the dataset's ledger knows them.
+	// reveals are the openings of a masked run's newest round, according to the dataset's ledger.
 	reveals reveals
 	ended   bool
-	under   string // the digest of the approval in advance of its newest charge that had one
+	under   string // digest of the approval in advance of its newest charge that had one
 }
 
 func newBook() *book {
 	return &book{charged: map[string]charge{}, runs: map[runKey]*runBook{}}
 }
 
-// take reads lines and returns how many bytes of them are good. Lines behind the
-// acknowledged entry that are none were torn by a crash, and are left out; others are an
-// error.
+// take parses lines and returns the length of the valid part in bytes. Invalid lines after the acknowledged entry
+// were torn by a crash and are dropped; others are an error.
 func (b *book) take(raw []byte, acknowledged *LedgerHead) (good int, err error) {
 	for good < len(raw) {
 		line, _, whole := bytes.Cut(raw[good:], []byte("\n"))
@@ -89,7 +88,7 @@ func (b *book) take(raw []byte, acknowledged *LedgerHead) (good int, err error) 
 	return good, nil
 }
 
-// add takes in an entry if it follows the last one.
+// add adds an entry if it follows the last one.
 func (b *book) add(e Entry) error {
 	digest, err := e.digest()
 	switch {
@@ -113,7 +112,7 @@ func (b *book) add(e Entry) error {
 	return nil
 }
 
-// seal chains entries to the last one, but for those that are already, and returns the last of all.
+// seal chains the entries that are not chained yet, and returns the last of all.
 func (b *book) seal(entries []Entry, now time.Time) (last Entry, err error) {
 	last = b.last
 	for i := range entries {
@@ -139,8 +138,8 @@ func (b *book) apply(e Entry) error {
 		return nil
 	case EntryAccept:
 		b.accepted = b.decision(e, b.newest)
-		// The dataset's ledger knows no more of what was used than before. What was approved and has
-		// ended stays so: a person approved it for a run that was over.
+		// The accepted ledger does not know the earlier uses. An approval that ended stays ended, because a person
+		// gave it for a run that was over.
 		clear(b.charged)
 		for _, r := range b.runs {
 			r.used, r.within, r.reveals = nil, nil, reveals{}
@@ -208,8 +207,7 @@ func (b *book) apply(e Entry) error {
 	return nil
 }
 
-// paid returns the number of the entry that paid for a question: 0 where the question was not the last
-// that was charged for its run.
+// paid returns the number of the entry that paid for a question, or 0 if it was not the last one charged for its run.
 func (b *book) paid(t Request) uint64 {
 	if last := b.charged[t.Run]; last.what == chargeOf(t.Run, t.SpecSHA256, t.Round, t.Question) {
 		return last.seq
@@ -217,7 +215,7 @@ func (b *book) paid(t Request) uint64 {
 	return 0
 }
 
-// chargeOf names what is charged once.
+// chargeOf identifies what is charged once.
 func chargeOf(run, spec string, round uint64, question string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	_, _ = io.WriteString(h, run+"\n"+spec+"\n"+question+"\n")

@@ -11,51 +11,51 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 )
 
-// Brief is what a person reads before they decide about a run: all of it follows from the run's spec, the policy and
-// the site's ledger, and nothing from records.
+// Brief is what a person reads before a decision about a run. It depends on the run's spec, the policy and the site's
+// ledger, and on no records.
 type Brief struct {
 	Dataset string `json:"dataset"`
 	Site    string `json:"site"`
 	Node    string `json:"node"`
 	Run
 	Leaves []Leaving `json:"leaves"`
-	// Limit is the policy's. LeftNow is the epsilon of the largest run for which it has room, LeftAfter that
-	// once all that is left of this run's plan was charged; nil where its plan does not bound that.
+	// Limit is the policy's limit. LeftNow is the epsilon of the largest run that still fits. LeftAfter is the same
+	// after the rest of this run's plan is charged; nil if the plan has no bound.
 	Limit     *privacy.Budget `json:"limit,omitempty"`
 	LeftNow   float64         `json:"epsilon_left_now"`
 	LeftAfter *float64        `json:"epsilon_left_after,omitempty"`
-	// Telling is what all of the run can tell about one privacy unit, Strength the word for its budget.
+	// Telling is what the whole run can reveal about one privacy unit, Strength a word for its budget.
 	Telling  meaning.Telling `json:"telling"`
 	Strength string          `json:"strength"`
 	Why      string          `json:"strength_why"`
 	Rules    []RuleMet       `json:"rules"`
 }
 
-// Leaving is what answers an entry of the run's plan.
+// Leaving describes the answers to an entry of the run's plan.
 type Leaving struct {
 	Kind  string `json:"kind"`
 	Stage string `json:"stage,omitempty"`
-	// Times is the most answers, 0 for as many as the run's budget admits.
+	// Times is the most answers; 0 means as many as the run's budget admits.
 	Times     int64  `json:"times"`
 	Mechanism string `json:"mechanism"`
-	Answer    string `json:"answer"` // what one is
+	Answer    string `json:"answer"` // what one answer is
 	SeenBy    string `json:"seen_by"`
-	// Deviation is the standard deviation of the noise of a release, as a multiple of the most that one privacy unit
-	// adds to it; 0 where one is selected by chance. In one release fewer than HiddenOnce units do not stand out of the
-	// noise, in all of the entry together fewer than HiddenInAll.
+	// Deviation is the noise's standard deviation in a release, as a multiple of one privacy unit's largest
+	// contribution; 0 for a selection. In one release fewer than HiddenOnce units are hidden by the noise, in all
+	// releases of the entry fewer than HiddenInAll.
 	Deviation   float64 `json:"noise_deviation"`
 	HiddenOnce  int64   `json:"hidden_once"`
 	HiddenInAll int64   `json:"hidden_in_all,omitempty"`
 }
 
-// RuleMet is a rule of the policy, and whether a run meets it.
+// RuleMet is a rule of the policy and whether a run meets it.
 type RuleMet struct {
 	Rule Rule   `json:"rule"`
 	Met  bool   `json:"met"`
 	Says string `json:"says"`
 }
 
-// Brief returns what a person reads before they decide about a run. Spec is as of [Enforcer.Decide].
+// Brief returns what a person reads before a decision about a run. Spec is as in [Enforcer.Decide].
 func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,12 +90,12 @@ func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 		return nil, nil
 	})
 	if err == nil && out.Spec != nil {
-		err = out.tell(delta) // takes seconds of some plans, in which the node goes on
+		err = out.tell(delta) // may take seconds, while the node continues
 	}
 	return out, err
 }
 
-// leaving is what answers an entry of the plan at a node of so many teachers.
+// leaving describes the answers to a plan entry at a node with this many teachers.
 func (s Spec) leaving(p privacy.Planned, teachers int) Leaving {
 	l := Leaving{
 		Kind: p.Kind, Stage: p.Stage, Times: p.Count, Mechanism: p.String(), Answer: answerOf(Kind(p.Kind), teachers),
@@ -108,7 +108,8 @@ func (s Spec) leaving(p privacy.Planned, teachers int) Leaving {
 	return l
 }
 
-// tell says what the run can tell of one privacy unit: by its whole plan where that is fixed, else by its budget.
+// tell sets what the run can reveal about one privacy unit: from its whole plan if that is fixed, else from its
+// budget.
 func (b *Brief) tell(limitDelta float64) error {
 	s := b.Spec
 	g := meaning.Guarantee{Epsilon: s.Epsilon, Delta: s.Delta}
@@ -127,7 +128,7 @@ func (b *Brief) tell(limitDelta float64) error {
 	return err
 }
 
-// judge says which rules the run meets, and what it would leave of the limit.
+// judge sets which rules the run meets, and what it would leave of the limit.
 func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.Time) {
 	s := *b.Spec
 	for _, c := range []struct {
@@ -166,7 +167,7 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.T
 	b.LeftAfter = &after
 }
 
-// answerOf is what a node sends in answer to a question of a kind.
+// answerOf describes a node's answer to a question of a kind.
 func answerOf(k Kind, teachers int) string {
 	switch k {
 	case ClassCounts:
@@ -189,7 +190,7 @@ func answerOf(k Kind, teachers int) string {
 	return "numbers: in how many records columns have which values, or a sum over the privacy units"
 }
 
-// SeenBy is who sees the answers to a kind of question before noise is added.
+// SeenBy says who sees the answers to a kind of question before noise is added.
 func SeenBy(k Kind, masked *masking.Group) string {
 	if masked != nil {
 		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees the total "+

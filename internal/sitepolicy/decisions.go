@@ -10,35 +10,35 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 )
 
-// Signed is a person's signature of a decision, and when it was made.
+// Signed is a person's signature on a decision, and when it was made.
 type Signed struct {
 	Made string `json:"made"`
 	attest.Signature
 }
 
-// decision is what a person said of a run: an entry of type approve or deny.
+// decision is a person's decision about a run: an entry of type approve or deny.
 type decision struct {
 	seq     uint64
 	approve bool
 	by      string
-	made    time.Time // as was signed, or when it came
-	until   time.Time // zero where it has no end
-	// signer made the signature, nil where there is none; forged is why it is not one of this decision.
+	made    time.Time // as signed, or else its arrival
+	until   time.Time // zero if it has no end
+	// signer made the signature, nil without one; forged is why the signature is not valid for this decision.
 	signer *attest.Signer
 	forged error
-	// expired: an entry says that it was asked for after its end.
+	// expired is set by an entry that records a request after the end.
 	expired bool
 }
 
-// decided takes in an entry of type approve or deny, which came at a time.
+// decided adds an entry of type approve or deny that arrived at a time.
 func (b *book) decided(r *runBook, e Entry, at time.Time) {
 	r.decisions = append(r.decisions, b.decision(e, at))
 }
 
-// decision reads an entry that a person makes.
+// decision parses an entry that a person makes.
 func (b *book) decision(e Entry, at time.Time) *decision {
 	d := &decision{seq: e.Seq, approve: e.Type == EntryApprove, by: e.By, made: at}
-	d.until, _ = time.Parse(time.RFC3339, e.Until) // empty is zero; others were checked
+	d.until, _ = time.Parse(time.RFC3339, e.Until) // empty means zero; others were checked
 	if e.Signed != nil {
 		by, err := e.Signed.Check(b.statement(e, e.Signed.Made))
 		if d.forged = err; err == nil {
@@ -49,7 +49,7 @@ func (b *book) decision(e Entry, at time.Time) *decision {
 	return d
 }
 
-// statement is what a person signs of a decision, an entry that knows the one before.
+// statement is what a person signs for a decision, which includes the hash of the previous entry.
 func (b *book) statement(e Entry, made string) attest.Statement {
 	about := e.SpecSHA256
 	if e.Accepted != nil {
@@ -58,10 +58,10 @@ func (b *book) statement(e Entry, made string) attest.Statement {
 	return attest.Decision(b.dataset, b.site, b.node, e.Run, about, e.Type, made, e.Until, e.Previous)
 }
 
-// people count decisions by a policy, at a moment.
+// people counts decisions according to a policy, at a moment.
 type people struct {
 	d    *Dataset
-	good func(attest.Signer, time.Time) error // nil, or why a certificate is not
+	good func(attest.Signer, time.Time) error // nil, or why a certificate is not valid
 	now  time.Time
 }
 
@@ -74,30 +74,30 @@ type Said struct {
 	// Key is the fingerprint of the key that signed, empty where none did.
 	Key    string `json:"key,omitempty"`
 	Counts bool   `json:"counts"`
-	Why    string `json:"why,omitempty"` // it does not count
+	Why    string `json:"why,omitempty"` // why it does not count
 }
 
-// verdict is what all decisions on a run come to.
+// verdict is the result of all decisions on a run.
 type verdict struct {
 	denied, approved bool
-	by               []string // whose decisions make it so
+	by               []string // whose decisions determine it
 	have             int      // approvals that count
 	until            time.Time
 	said             []Said
-	// stopped is whether somebody stopped the run and not all who are needed approved it anew: what was approved in
-	// advance does not count then.
+	// stopped is set after a stop until all needed approvers approve again. Meanwhile approvals in advance do not
+	// count.
 	stopped bool
 }
 
-// What a decision is no longer counted for.
+// Why a decision no longer counts.
 var (
 	errUnsigned = errors.New("nobody signed it, and the policy names approvers; sign with --as and --key")
 	errReplaced = errors.New("a later decision took its place")
 	errExpired  = errors.New("it has expired")
 )
 
-// person names who made a decision, if the policy lets them make it. Denials count also once the certificate has
-// ended or was revoked: a run that somebody stopped does not begin by that.
+// person names who made a decision, if the policy allows them to. A denial still counts after its certificate expired
+// or was revoked, because neither may restart a stopped run.
 func (p people) person(d *decision) (name string, err error) {
 	switch {
 	case d.forged != nil:
@@ -121,14 +121,14 @@ func (p people) person(d *decision) (name string, err error) {
 	return name, p.good(*d.signer, p.now)
 }
 
-// ended says whether an approval has expired.
+// ended reports whether an approval has expired.
 func (p people) ended(d *decision) bool {
 	return d.approve && (d.expired || !d.until.IsZero() && !p.now.Before(d.until))
 }
 
-// verdict counts the decision of each person that stands last in the ledger, whatever clocks say: without approvers in
-// the policy whoever may run the command is one. Somebody's denial denies. A denial that nobody signed, where there are
-// approvers, ends what was approved before.
+// verdict counts each person's last decision in ledger order, whatever clocks say. Without approvers in the policy,
+// everybody who may run the command is one person. A denial by anybody denies the run. If there are approvers, an
+// unsigned denial cancels earlier approvals.
 func (p people) verdict(r *runBook) (v verdict) {
 	newest := map[string]*decision{}
 	why := make([]error, len(r.decisions))
@@ -137,7 +137,7 @@ func (p people) verdict(r *runBook) (v verdict) {
 			newest[p.key(d)] = d
 		}
 	}
-	stop := newest[""] // of nobody in particular
+	stop := newest[""] // by an unnamed person
 	if len(p.d.Approvers) == 0 {
 		stop = nil
 	}
@@ -183,7 +183,7 @@ func (p people) verdict(r *runBook) (v verdict) {
 	return v
 }
 
-// count adds a decision, if it counts.
+// count adds a decision that counts.
 func (v *verdict) count(d *decision, said Said) {
 	switch {
 	case !said.Counts, v.denied && d.approve:
@@ -199,7 +199,7 @@ func (v *verdict) count(d *decision, said Said) {
 	v.by = append(v.by, said.By)
 }
 
-// key tells persons apart: by their keys where the policy names approvers.
+// key identifies a person: by key if the policy names approvers.
 func (p people) key(d *decision) string {
 	if len(p.d.Approvers) == 0 || d.signer == nil {
 		return ""
@@ -207,7 +207,7 @@ func (p people) key(d *decision) string {
 	return d.signer.Fingerprint
 }
 
-// lacking says at the site how many approvals there are of those that are needed; empty of one.
+// lacking says how many of the needed approvals there are, for the site; empty if one is needed.
 func (p people) lacking(v verdict) string {
 	if p.d.ApprovalsNeeded < 2 {
 		return ""
@@ -219,7 +219,7 @@ func (p people) lacking(v verdict) string {
 	return text
 }
 
-// expired are entries for the approvals of a run that have expired since somebody asked last.
+// expired returns entries for a run's approvals that expired since the last request.
 func (p people) expired(key runKey, r *runBook) (entries []Entry) {
 	if r == nil || r.ended {
 		return nil
@@ -238,7 +238,7 @@ func (p people) expired(key runKey, r *runBook) (entries []Entry) {
 	return entries
 }
 
-// expire takes in an entry that says that an approval has expired.
+// expire adds an entry that records the end of an approval.
 func (r *runBook) expire(e Entry) error {
 	for _, d := range r.decisions {
 		if d.seq == e.Approval && d.approve {
@@ -249,7 +249,7 @@ func (r *runBook) expire(e Entry) error {
 	return fmt.Errorf("entry %d is no approval of run %q", e.Approval, e.Run)
 }
 
-// formatMoment is a time as people read it, to the second; empty for none.
+// formatMoment formats a time for people, to the second; empty for none.
 func formatMoment(t time.Time) string {
 	if t.IsZero() {
 		return ""

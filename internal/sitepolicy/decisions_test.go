@@ -20,7 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// board is a site whose policy names two approvers, ann and ben, of whom both are needed. Carl has a certificate too.
+// board is a site whose policy needs both of its approvers, ann and ben. Carl has a certificate, too.
 type board struct {
 	site
 	certs string
@@ -36,7 +36,7 @@ func newBoard(t testing.TB, needed int) *board {
 	return b
 }
 
-// approvers writes the policy with other approvers.
+// approvers replaces the approvers in the policy.
 func (b *board) approvers(needed int, names ...string) {
 	b.t.Helper()
 	policy := "datasets:\n  - name: d\n    epsilon: 2\n    delta: 1e-5\n    pipelines: [pategan]\n"
@@ -67,19 +67,19 @@ func (b *board) key(name string) string {
 	return key
 }
 
-// signer signs by a person's files.
+// signer signs with a person's files.
 func (b *board) signer(name string) func(attest.Statement) (attest.Signature, error) {
 	return func(s attest.Statement) (attest.Signature, error) { return attest.SignBy(b.files(name), s) }
 }
 
-// enforcer is the site's, by the board's clock.
+// enforcer is the site's enforcer, with the board's clock.
 func (b *board) enforcer() *Enforcer {
 	e := b.site.enforcer(func(o *Options) { o.Authority = b.files("ann") })
 	e.ledger.now = func() time.Time { return b.now }
 	return e
 }
 
-// decides has a person decide about run r, a second after the decision before.
+// decides makes a person decide about run r, a second after the last decision.
 func (b *board) decides(name string, approve bool) (*Run, error) {
 	b.now = b.now.Add(time.Second)
 	by := Decision{Approve: approve, By: "user@host"}
@@ -106,7 +106,7 @@ func (b *board) state(want string) *Run {
 	return run
 }
 
-// asked is a board that a run asks.
+// asked is a board at which a run has asked.
 func asked(t testing.TB, needed int) *board {
 	b := newBoard(t, needed)
 	r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleApproval)
@@ -140,14 +140,14 @@ func TestTwoPersonsLetARunBegin(t *testing.T) {
 	if run := b.state(StateApproved); run.By != "Dr. ann, Dr. ben" {
 		t.Errorf("approved by %q", run.By)
 	}
-	decide("ann", false) // one person's denial denies, whatever others say
+	decide("ann", false) // one person's denial denies, whatever others decide
 	decide("ben", true)
 	if run := b.state(StateDenied); run.By != "Dr. ann" {
 		t.Errorf("denied by %q", run.By)
 	}
-	decide("ann", true) // and is that person's to take back
+	decide("ann", true) // and only that person can withdraw it
 	b.state(StateApproved)
-	// Whoever may run the command may stop a run; then both have to decide again.
+	// Anybody who may run the command may stop a run; then both must decide again.
 	decide("", false)
 	if run := b.state(StateDenied); run.By != "user@host" {
 		t.Errorf("denied by %q", run.By)
@@ -158,7 +158,7 @@ func TestTwoPersonsLetARunBegin(t *testing.T) {
 	b.state(StateApproved)
 }
 
-// Two certificates for one key are one person's, and a policy has no second name for a key.
+// Two certificates for one key belong to one person, and a policy has no second name for a key.
 func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
 	b := asked(t, 2)
 	folder := t.TempDir()
@@ -190,7 +190,7 @@ func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
 	}
 }
 
-// Decisions that the policy does not count are not taken.
+// Decisions that the policy does not count are refused.
 func TestWhoMayNotDecide(t *testing.T) {
 	b := asked(t, 1)
 	for name, want := range map[string]string{
@@ -202,7 +202,7 @@ func TestWhoMayNotDecide(t *testing.T) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
-	b.approvers(1, "lab") // a student's key is no person's
+	b.approvers(1, "lab") // a student's key does not belong to a person
 	if _, err := b.decides("lab", true); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(),
 		"of role approver") {
 		t.Errorf("error %v", err)
@@ -214,7 +214,7 @@ func TestWhoMayNotDecide(t *testing.T) {
 	}
 }
 
-// What counted once does no longer when the policy names others, or the certificate is not good.
+// A counted decision stops counting when the policy names others, or the certificate becomes invalid.
 func TestSignaturesCountWhileTheyAreGood(t *testing.T) {
 	b := asked(t, 1)
 	_, err := b.decides("ann", true)
@@ -241,7 +241,7 @@ func TestSignaturesCountWhileTheyAreGood(t *testing.T) {
 	b.state(StateWaiting)
 }
 
-// forge appends an entry to the ledger, with a hash that fits, as somebody can who may write to the state folder.
+// forge appends an entry with a matching hash to the ledger, as anybody with write access to the state folder can.
 func (b *board) forge(e Entry) {
 	b.t.Helper()
 	b.now = b.now.Add(time.Second)
@@ -258,7 +258,7 @@ func (b *board) last() string {
 	return s.Head
 }
 
-// signed are the entries of a run that somebody signed.
+// signed returns the signed entries of a run.
 func (b *board) signed() (all []Entry) {
 	b.t.Helper()
 	for _, line := range b.lines() {
@@ -271,7 +271,7 @@ func (b *board) signed() (all []Entry) {
 	return all
 }
 
-// Nobody without a listed key lets a run begin by writing to the state folder.
+// Write access to the state folder, without a listed key, is not enough to let a run begin.
 func TestForgedApprovalsDoNotCount(t *testing.T) {
 	r, q := round("r", 0, 100), round("q", 0, 100)
 	entry := func(change func(*Entry)) Entry {
@@ -311,7 +311,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 			t.Errorf("an approval counts whose signature is %s", name)
 		}
 	}
-	// What Ann signed before changing the decision is no later decision, whenever it is written.
+	// Ann's earlier decision does not override the later one, whenever it is written again.
 	b = asked(t, 1)
 	for _, approve := range []bool{true, false} {
 		_, err := b.decides("ann", approve)
@@ -320,7 +320,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	approval := b.signed()[0]
 	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: approval.entryDecision})
 	b.state(StateDenied)
-	// Nor does it undo that somebody stopped the run.
+	// Nor does it undo a stop.
 	b = asked(t, 1)
 	_, err = b.decides("ann", true)
 	testkit.Must(t, err)
@@ -328,7 +328,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	testkit.Must(t, err)
 	b.forge(Entry{Type: EntryApprove, Run: "r", SpecSHA256: r.SpecSHA256, entryDecision: b.signed()[0].entryDecision})
 	b.state(StateDenied)
-	// An end that is taken off an approval breaks its signature.
+	// Removing the end of an approval breaks its signature.
 	b = asked(t, 1)
 	_, err = b.enforcer().Decide("r", "", Decision{Approve: true, By: "u", Until: b.now.Add(time.Minute),
 		Sign: b.signer("ann")})
@@ -342,7 +342,7 @@ func TestForgedApprovalsDoNotCount(t *testing.T) {
 	b.state(StateWaiting)
 }
 
-// A run that was written into the ledger with other terms than it has is not the one that people read about.
+// A run written into the ledger with false terms is not the run that people read about.
 func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
@@ -360,14 +360,14 @@ func TestTermsThatWereForgedLetNothingBegin(t *testing.T) {
 	testkit.Must(t, s.enforcer().Ask(r))
 }
 
-// A requester who was written into the ledger is not the one of the run, before the people's decision and after it.
+// A false requester in the ledger is detected, before and after the people's decision.
 func TestARequesterWhoWasForgedLetsNothingBegin(t *testing.T) {
 	b, r := asked(t, 1), byLab("q", 0, 50, 20)
 	b.forge(Entry{Type: EntryRun, Run: "q", SpecSHA256: r.SpecSHA256, Spec: &r.Spec, Requester: "eve"})
 	_, err := b.enforcer().Decide("q", "", Decision{Approve: true, By: "u", Sign: b.signer("ann")})
 	testkit.Must(t, err)
 	refusedBy(t, b.enforcer().Ask(r), RuleTerms)
-	// Whoever puts the right one there afterwards, and chains the entries anew, breaks what was signed.
+	// Correcting the requester afterwards and rechaining the entries breaks the signatures.
 	entries := make([]Entry, 0, 4)
 	for _, line := range b.lines() {
 		e, err := parseEntry(bytes.TrimSuffix([]byte(line), []byte("\n")))
@@ -391,7 +391,7 @@ func TestARequesterWhoWasForgedLetsNothingBegin(t *testing.T) {
 	}
 }
 
-// Which decision is the newest says the ledger, while the clock stands still and where it was set back.
+// The order in the ledger determines the newest decision, also while the clock stands still or was set back.
 func TestTheLastDecisionCountsWhateverTheClock(t *testing.T) {
 	b := asked(t, 2)
 	for i, c := range []struct {
@@ -406,14 +406,14 @@ func TestTheLastDecisionCountsWhateverTheClock(t *testing.T) {
 		_, err := b.decides(c.name, c.approve)
 		testkit.Must(t, err)
 		b.state(c.want)
-		b.now = b.now.Add(-time.Second) // where it was
+		b.now = b.now.Add(-time.Second) // back to where it was
 		if i == 4 {
 			b.now = b.now.Add(-time.Hour)
 		}
 	}
 }
 
-// Another certificate of the same key, which was not revoked, does not take the place of the one that signed.
+// Another certificate of the same key, which is not revoked, does not replace the one that signed.
 func TestACertificateIsNotReplaced(t *testing.T) {
 	b := asked(t, 1)
 	_, err := b.decides("ann", true)
@@ -432,7 +432,7 @@ func TestACertificateIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A list from before a revocation revives nobody, also where the node was started anew.
+// A revocation list from before a revocation revives nobody, also after a restart of the node.
 func TestAnOlderListRevivesNobody(t *testing.T) {
 	b := asked(t, 1)
 	older := testkit.Read(t, certs.RevokedFile(b.certs))
@@ -443,7 +443,7 @@ func TestAnOlderListRevivesNobody(t *testing.T) {
 	testkit.Must(t, err)
 	b.state(StateWaiting)
 	entries := len(b.lines())
-	b.state(StateWaiting) // the list was written down once
+	b.state(StateWaiting) // the list's number is recorded in the ledger
 	if len(b.lines()) != entries {
 		t.Errorf("%d entries, want %d", len(b.lines()), entries)
 	}
@@ -453,7 +453,7 @@ func TestAnOlderListRevivesNobody(t *testing.T) {
 	}
 }
 
-// Where the policy names approvers one of them signs that an older ledger of the dataset is taken.
+// If the policy names approvers, one of them must sign the acceptance of an older dataset ledger.
 func TestAnApproverAcceptsALedger(t *testing.T) {
 	b := asked(t, 1)
 	_, err := b.decides("ann", true)
@@ -473,7 +473,7 @@ func TestAnApproverAcceptsALedger(t *testing.T) {
 	}
 	testkit.Must(t, b.enforcer().Accepted())
 	b.state(StateApproved)
-	for i := range 2 { // also where an accepted one came before
+	for i := range 2 { // also after an earlier acceptance
 		b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: entryDecision{By: "Dr. ann"}})
 		if r := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger); !strings.Contains(r.Private,
 			"accepts an older ledger") || strings.Contains(r.Leaving(), "Dr.") {
@@ -488,9 +488,9 @@ func TestAnApproverAcceptsALedger(t *testing.T) {
 	}
 	signed := b.signed()
 	b.forge(Entry{Type: EntryAccept, Accepted: &head, entryDecision: signed[len(signed)-1].entryDecision})
-	refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger) // it was signed for another place
+	refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RuleLedger) // it was signed for another position
 	testkit.Must(t, accepts("ann"))
-	b.now = b.now.Add(25 * time.Hour) // the certificate ends, and what was accepted does not
+	b.now = b.now.Add(25 * time.Hour) // the certificate ends, but the acceptance stays valid
 	testkit.Must(t, b.enforcer().Accepted())
 	_, err = authority.Revoke(b.certs, authority.Revocation{Name: "ann", Reason: certs.ReasonKeyCompromise})
 	testkit.Must(t, err)
@@ -499,7 +499,7 @@ func TestAnApproverAcceptsALedger(t *testing.T) {
 	}
 }
 
-// A stop holds until all who are needed have approved anew, whatever was approved in advance.
+// A stop holds until all needed approvers approve again, whatever was approved in advance.
 func TestAStopOutweighsWhatWasApprovedInAdvance(t *testing.T) {
 	b := newBoard(t, 2)
 	r := byLab("r", 0, 50, 20)
@@ -526,7 +526,7 @@ func TestAStopOutweighsWhatWasApprovedInAdvance(t *testing.T) {
 	}
 }
 
-// Nobody signs for a node whose ledger was put into the place of this one's.
+// Nobody signs for a node whose ledger was replaced by another node's.
 func TestNobodyDecidesByTheLedgerOfAnotherNode(t *testing.T) {
 	b := asked(t, 1)
 	e := b.enforcer()

@@ -14,48 +14,48 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Options say which node the enforcer decides for, and where its files are.
+// Options identify the enforcer's node and the paths of its files.
 type Options struct {
-	// Policy is the path of the policy file, Ledger that of the site's ledger; the name of
-	// its last entry is kept beside it, in a file that ends with .head.
+	// Policy is the path of the policy file, Ledger that of the site's ledger. The ledger's head is stored next to
+	// it, in a file that ends with .head.
 	Policy, Ledger string
 	// The node, and what its rounds must be about.
 	Dataset, Site, Node, SchemaSHA256, Unit string
 	// Overlap is at how many sites a unit of the node may be; a run that counts on fewer is refused.
 	Overlap  int
 	Facts    Facts
-	Teachers int // at the node
-	// Authority has the authority whose certificates approvers have, and the list of those that are revoked.
+	Teachers int // of the node
+	// Authority names the authority of approvers' certificates, and its revocation list.
 	Authority certs.Files
-	// Expired is told of each approval that has expired, once, when somebody asks for its run. It may be nil.
+	// Expired is called once for each expired approval, when its run is next requested. It may be nil.
 	Expired func(Entry)
-	// ReadOnly is for who only looks: nothing is made, fixed or charged.
+	// ReadOnly is for reading only: nothing is created, fixed or charged.
 	ReadOnly bool
 }
 
-// Enforcer decides which rounds a node answers. Its methods may be called by several
-// goroutines, and several processes may have one on the same ledger.
+// Enforcer decides which rounds a node answers. It is safe for concurrent use, and several processes may have one on
+// the same ledger.
 type Enforcer struct {
 	o Options
 
 	mu      sync.Mutex
 	ledger  *siteLedger
 	signers *tlsconfig.Signers
-	// text is the policy file as it was read last, and policy, or err, what it says.
+	// text is the policy file as last read; policy, or err, is its content.
 	text   []byte
 	policy *Policy
 	err    error
 }
 
-// New returns an enforcer. It reads nothing yet: the files may be fixed while a node waits
-// for that, see [Enforcer.Check].
+// New returns an enforcer. It reads nothing yet: the files may be fixed while a node waits for them, see
+// [Enforcer.Check].
 func New(o Options) *Enforcer {
 	e := &Enforcer{o: o, ledger: newSiteLedger(o.Ledger, o.ReadOnly)}
 	e.signers = tlsconfig.NewSigners(o.Authority, func() time.Time { return e.ledger.now() })
 	return e
 }
 
-// people count decisions by a policy, now: a clock that was set back does not revive what has expired.
+// people counts decisions at the current time. A clock that was set back does not revive an expired approval.
 func (e *Enforcer) people(b *book, d *Dataset) people {
 	now := e.ledger.now()
 	if b.newest.After(now) {
@@ -65,12 +65,12 @@ func (e *Enforcer) people(b *book, d *Dataset) people {
 	return people{d: d, good: e.signers.Check, now: now}
 }
 
-// newer is the entry of lists of revoked certificates that are newer than those of the ledger, if there are such.
+// newer returns an entry for revocation lists that are newer than the ledger's, if any.
 func (e *Enforcer) newer(b *book) []Entry {
 	lists := map[string]string{}
 	maps.Copy(lists, b.lists)
 	for issuer, number := range e.signers.Numbers() {
-		// Whole numbers without leading zeros: the longer one, or the later one of a length, is larger.
+		// The numbers have no leading zeros: a longer one is larger, and so is the later one of equal length.
 		if was := lists[issuer]; len(number) > len(was) || len(number) == len(was) && number > was {
 			lists[issuer] = number
 		}
@@ -81,8 +81,8 @@ func (e *Enforcer) newer(b *book) []Entry {
 	return []Entry{{Type: EntryLists, Lists: lists}}
 }
 
-// Check tells whether anything can be answered: the policy and the ledger can be used, and
-// the policy names the dataset. The error is for the site.
+// Check reports whether anything can be answered: the policy and the ledger are usable, and the policy names the
+// dataset. The error is for the site only.
 func (e *Enforcer) Check() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,8 +99,8 @@ func (e *Enforcer) Check() error {
 	return e.refuse(refusal)
 }
 
-// Enough tells whether the node has the least numbers of privacy units that the policy wants; nil too
-// where the policy cannot be read, with which nothing is answered. The error is for the site.
+// Enough reports whether the node has the least numbers of privacy units that the policy requires. It is also nil if
+// the policy cannot be read, because then nothing is answered. The error is for the site only.
 func (e *Enforcer) Enough() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,9 +111,8 @@ func (e *Enforcer) Enough() error {
 	return e.refuse(d.enough(e.o.Facts))
 }
 
-// Figures returns the policy's limit, 0 where it cannot be read, and what has been charged,
-// by the limit's filter: nothing is left when they are equal. The error is why one of them
-// is not known.
+// Figures returns the policy's limit, 0 if unreadable, and the charges by the limit's filter: nothing is left when
+// they are equal. The error is why one of them is unknown.
 func (e *Enforcer) Figures() (limit, counted float64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,17 +131,15 @@ func (e *Enforcer) Figures() (limit, counted float64, err error) {
 	return limit, counted, errors.Join(e.refuse(refusal), err)
 }
 
-// Ask tells whether a round may be answered: nil, or a *[Refusal]. It notes a run that was
-// never seen before.
+// Ask returns nil if a round may be answered, else a *[Refusal]. It records a run that was never seen before.
 func (e *Enforcer) Ask(t Request) error {
 	_, err := e.decide(t, false)
 	return err
 }
 
-// Charge asks once more, since minutes may have passed, and charges the round. Its answer
-// may leave, or be opened in a masked run, when the error is nil: the entry is on disk then. The question
-// that was charged last for its run costs nothing again: the entry is the number and hash of the one that
-// paid, and what all charges come to now.
+// Charge asks again, since minutes may have passed, and charges the round. If the error is nil the entry is on disk,
+// and the answer may leave, or be opened in a masked run. Repeating the run's last charged question is free: the
+// entry then has the number and hash of the one that paid, and the current total.
 func (e *Enforcer) Charge(t Request) (*Entry, error) { return e.decide(t, true) }
 
 func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
@@ -178,7 +175,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		case refusal == nil && charge, b.room(t):
 			entries = b.note(entries, t)
 		case refusal == nil || !refusal.Waiting: // nobody has to decide about it
-		default: // what is not in the ledger cannot be decided about
+		default: // people can only decide about what is in the ledger
 			refusal = &Refusal{Rule: RuleApproval,
 				Public: "too many runs were never decided about at site " + e.o.Site + "; ask its people to deny some",
 				Private: fmt.Sprintf("nobody decided about %d runs of %q, or %d in all, also ended ones; see "+
@@ -212,7 +209,7 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	return paid, nil
 }
 
-// expired are entries for what has expired of the approvals that a round is asked under.
+// expired returns entries for expired approvals that a round depends on.
 func (e *Enforcer) expired(b *book, d *Dataset, t Request) (entries []Entry) {
 	p := e.people(b, d)
 	for _, key := range append(b.inAdvanceOf(t, d), runKey{t.Run, t.SpecSHA256}) {
@@ -221,7 +218,7 @@ func (e *Enforcer) expired(b *book, d *Dataset, t Request) (entries []Entry) {
 	return entries
 }
 
-// tell tells of the approvals among entries that have expired.
+// tell reports the expired approvals among entries.
 func (e *Enforcer) tell(entries []Entry) {
 	for _, entry := range entries {
 		if entry.Type == EntryExpire && e.o.Expired != nil {
@@ -230,8 +227,7 @@ func (e *Enforcer) tell(entries []Entry) {
 	}
 }
 
-// End writes that runs have ended, those of them that the node was asked in: nothing more is
-// answered in them.
+// End records the end of those runs that asked this node: nothing more is answered in them.
 func (e *Enforcer) End(runs ...string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,7 +245,7 @@ func (e *Enforcer) End(runs ...string) error {
 	})
 }
 
-// refuse completes a refusal, and is nil for none.
+// refuse completes a refusal; nil stays nil.
 func (e *Enforcer) refuse(r *Refusal) error {
 	if r == nil {
 		return nil
@@ -278,8 +274,8 @@ func (e *Enforcer) mine(s Spec) *Refusal {
 	return nil
 }
 
-// allowed reads the policy file, if it is another one than before, and returns what it
-// says of the node's dataset. It compares whole texts: times of files tell too little.
+// allowed reads the policy file if it changed, and returns the section of the node's dataset. It compares whole
+// texts, because file times are unreliable.
 func (e *Enforcer) allowed() (*Dataset, *Refusal) {
 	text, err := readText(e.o.Policy)
 	switch {
@@ -301,7 +297,7 @@ func (e *Enforcer) allowed() (*Dataset, *Refusal) {
 	return d, nil
 }
 
-// fits checks that the ledger is this node's, and its rule that of the policy.
+// fits checks that the ledger belongs to this node, and that its filter equals the policy's.
 func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	switch {
 	case b.last.Seq == 0:
@@ -318,7 +314,7 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 	return nil
 }
 
-// own fails for a ledger that is another node's.
+// own fails if the ledger belongs to another node.
 func (e *Enforcer) own(b *book) error {
 	if b.last.Seq == 0 || b.dataset == e.o.Dataset && b.site == e.o.Site && b.node == e.o.Node {
 		return nil
@@ -327,7 +323,7 @@ func (e *Enforcer) own(b *book) error {
 		e.o.Ledger, b.site, b.node, b.dataset)
 }
 
-// opened are the entries that a ledger needs before others: the first one, or a new limit.
+// opened returns the entries that a ledger needs first: the opening one, or a new limit.
 func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 	limit := d.Limit()
 	switch {
@@ -339,15 +335,15 @@ func (e *Enforcer) opened(b *book, d *Dataset) []Entry {
 	return nil
 }
 
-// maxUndecided bounds the runs in a site's ledger that were never decided about and never charged, also
-// those that have ended, and maxUndecidedOfOne those of one student: each is an entry of up to 64 KiB, which
-// nobody pays for, and nobody may take the room of others.
+// maxUndecided bounds a ledger's runs, including ended ones, that were never decided about and never charged;
+// maxUndecidedOfOne bounds those of one student. Each takes up to 64 KiB that nobody pays for, and no student may use
+// up the room of others.
 const (
 	maxUndecided      = 1000
 	maxUndecidedOfOne = 100
 )
 
-// room is whether one more such run may be noted.
+// room reports whether one more such run may be recorded.
 func (b *book) room(t Request) bool {
 	var all, ofOne int
 	for _, r := range b.runs {

@@ -23,9 +23,9 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	if e == nil || e.Type != EntryCharge || e.Seq != 3 || e.Hash == "" || !(e.EpsilonSpent > 0) {
 		t.Fatalf("entry %+v; want the third, a charge", e)
 	}
-	// Asked again, here and after a restart, it is free; another question is not.
+	// Repeating it, here and after a restart, is free; another question is not.
 	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
-		// The entry that paid is named.
+		// The charge names the entry that paid.
 		if again, err := enforcer.Charge(r); err != nil || again.Seq != e.Seq || again.Hash != e.Hash ||
 			again.Events != nil || again.EpsilonSpent != e.EpsilonSpent {
 			t.Fatalf("charged again: %+v, %v", again, err)
@@ -38,7 +38,7 @@ func TestARoundThatIsAllowedIsChargedOnce(t *testing.T) {
 	if second == nil || second.EpsilonSpent <= e.EpsilonSpent {
 		t.Fatalf("another question cost nothing: %+v", second)
 	}
-	// Once a ledger that was restored is accepted, an answer may be drawn anew, and is charged anew.
+	// After a restored ledger is accepted, an answer may be drawn anew, and is charged again.
 	testkit.Must(t, g.AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	for _, enforcer := range []*Enforcer{g, s.enforcer()} {
 		anew, err := enforcer.Charge(r)
@@ -152,12 +152,12 @@ func TestRulesRefuseByName(t *testing.T) {
 			if !strings.Contains(says, c.leaving) || refusal.Waiting != c.waiting {
 				t.Errorf("it says %q, waiting %v; want %q, %v", says, refusal.Waiting, c.leaving, c.waiting)
 			}
-			// A rule about the number of records is not named: that would be a bit about them.
+			// A rule about the number of records is not named, because that would reveal a bit about them.
 			named := c.rule != RuleRows && c.rule != RulePerHead
 			if !strings.Contains(says, "site north") || strings.Contains(says, string(c.rule)) != named {
 				t.Errorf("%q does not name the site, or the rule %s: %v", says, c.rule, !named)
 			}
-			// Numbers of records and names of files stay, but for the site.
+			// Numbers of records and file names are only for the site.
 			for _, secret := range []string{"99", "1000", "privacy units,", "with 4", "/", ".yaml", ".jsonl"} {
 				if strings.Contains(says, secret) {
 					t.Errorf("%q holds %q", says, secret)
@@ -167,8 +167,7 @@ func TestRulesRefuseByName(t *testing.T) {
 	}
 }
 
-// What was approved ends with the run, and after as many uses as its plan has, whatever is asked and
-// under whichever round.
+// An approval ends with the run, and when the uses in its plan are used up, whatever is asked in whichever round.
 func TestAnApprovalEnds(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -180,11 +179,11 @@ func TestAnApprovalEnds(t *testing.T) {
 		return err
 	}
 	testkit.Must(t, ask(0, "a"))
-	testkit.Must(t, ask(0, "b")) // another question under the same round
+	testkit.Must(t, ask(0, "b")) // another question in the same round
 	testkit.Must(t, ask(0, "b")) // the same again
 	testkit.Must(t, ask(1, "c"))
 	refusedBy(t, ask(1, "d"), RulePlan)
-	refusedBy(t, ask(0, "a"), RulePlan) // the node draws another answer to it by now
+	refusedBy(t, ask(0, "a"), RulePlan) // the node would now draw another answer to it
 	refusedBy(t, ask(0, "e"), RulePlan)
 	testkit.Must(t, ask(1, "c"))
 	g = s.enforcer() // a restart changes nothing
@@ -203,8 +202,8 @@ func TestAnApprovalEnds(t *testing.T) {
 	}
 }
 
-// A node gives its last answer of a run again, and draws another one to every question before: a
-// charge each time, also where a run of the same name has another spec, and after a restart.
+// A node repeats its last answer of a run, and draws a new one for any earlier question. Each new one is charged,
+// also if a run of the same name has another spec, and after a restart.
 func TestQuestionsInTurnAreChargedEachTime(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1000", 1))
@@ -234,8 +233,8 @@ func TestQuestionsInTurnAreChargedEachTime(t *testing.T) {
 	}
 }
 
-// What a person approves is the run's budget: no more is answered, whatever the site's own limit has
-// room for and however often the plan may be used.
+// A person approves the run's budget: nothing more is answered, whatever room the site's limit has and however often
+// the plan may be used.
 func TestARunIsHeldToItsBudget(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -257,7 +256,7 @@ func TestARunIsHeldToItsBudget(t *testing.T) {
 	}
 }
 
-// An older ledger of the dataset that is accepted revives nothing that had ended.
+// Accepting an older dataset ledger revives nothing that had ended.
 func TestAcceptingALedgerRevivesNothing(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -295,7 +294,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 		!strings.Contains(err.Error(), "--spec") {
 		t.Errorf("two runs of a name: %v", err)
 	}
-	// A spec that no run has is not a run that never asked.
+	// An invalid spec prefix is a different error from a run that never asked.
 	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
 		_, err := people.Decide("r", spec, Decision{Approve: true, By: "ann"})
 		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) ||
@@ -311,7 +310,7 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	refusedBy(t, g.Ask(other), RuleDenied)
 	_, err = g.Charge(r)
 	testkit.Must(t, err)
-	// A run that was approved can be stopped, also where nobody is asked now.
+	// An approved run can be stopped, also if the policy currently asks nobody.
 	s.write(allowing)
 	_, err = people.Decide("r", r.SpecSHA256, Decision{By: "bob"})
 	testkit.Must(t, err)
@@ -342,7 +341,7 @@ func TestAPolicyIsReadAgainWhenItChanges(t *testing.T) {
 	s.write(strings.Replace(allowing, "1e-5,", "1e-5, filter: rdp,", 1))
 	err = g.Ask(round("r", 1, 10))
 	refusedBy(t, err, RuleFilter)
-	// A slip in the file must not end a run for good.
+	// A typo in the file must not end a run for good.
 	var refusal *Refusal
 	if errors.As(err, &refusal); !refusal.Waiting {
 		t.Error("the run does not wait until the filter is put back")

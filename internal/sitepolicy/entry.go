@@ -18,18 +18,18 @@ import (
 
 // The types of entries.
 const (
-	EntryOpen    = "open"    // the ledger begins; the first entry
-	EntryLimit   = "limit"   // the policy's limit is another one from here on
+	EntryOpen    = "open"    // first entry of a ledger
+	EntryLimit   = "limit"   // the policy's limit changes here
 	EntryRun     = "run"     // a run was seen for the first time
-	EntryApprove = "approve" // a person lets a run begin
-	EntryDeny    = "deny"    // a person does not, or no longer
-	EntryAdvance = "advance" // what an approval in advance is for; who approves it says so as of a run
-	EntryExpire  = "expire"  // an approval was asked for after its end; it counts no longer, whatever the clock says
+	EntryApprove = "approve" // a person permits a run
+	EntryDeny    = "deny"    // a person denies or stops it
+	EntryAdvance = "advance" // scope of an approval in advance; its approve entry follows as for a run
+	EntryExpire  = "expire"  // an approval was used after its end; it no longer counts, whatever the clock says
 	EntryCharge  = "charge"  // a round is answered; in a masked run the answer is opened
-	EntryEnd     = "end"     // a run has ended, and with it what was let begin
-	EntryLists   = "lists"   // lists of revoked certificates are newer; older ones are not relied on from here on
-	// EntryAccept: a person takes a dataset's ledger that was restored from an older one. What was
-	// answered under the one before may be drawn anew, so that each question costs anew.
+	EntryEnd     = "end"     // a run has ended, and so have its approvals
+	EntryLists   = "lists"   // newer revocation lists; older ones are not trusted from here on
+	// EntryAccept: a person accepts a dataset ledger restored from an older one. Answers may then be drawn anew, so
+	// each question is charged again.
 	EntryAccept = "accept"
 )
 
@@ -37,18 +37,18 @@ const (
 //
 //	open     dataset, site, node, limit
 //	limit    limit
-//	run      run, spec, terms, requester where the aggregator names one
+//	run      run, spec, terms, requester if the aggregator names one
 //	advance  run, spec, advance
-//	approve  run, spec, by, until where it has an end, signed where the policy names approvers
+//	approve  run, spec, by, until if it has an end, signed if the policy names approvers
 //	deny     run, spec, by, signed likewise
 //	expire   run, spec, by, approval
-//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under where an approval in
+//	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under if an approval in
 //	         advance let the run begin
 //	end      run
 //	lists    lists
 //	accept   accepted, by, signed likewise
 //
-// Time belongs to all of them.
+// All of them have a time.
 type Entry struct {
 	Seq     uint64          `json:"seq"`  // from 1, without gaps
 	Time    string          `json:"time"` // RFC 3339, UTC, milliseconds
@@ -58,31 +58,31 @@ type Entry struct {
 	Node    string          `json:"node,omitempty"`
 	Limit   *privacy.Budget `json:"limit,omitempty"`
 	Run     string          `json:"run,omitempty"`
-	// SpecSHA256 is of the run's spec, in hex. An approval is for that spec alone.
+	// SpecSHA256 is the hash of the run's spec, in hex. An approval is for that spec only.
 	SpecSHA256 string `json:"spec,omitempty"`
 	Spec       *Spec  `json:"terms,omitempty"`
-	// Requester is who asks for the run, as the aggregator names them.
+	// Requester is the student that asks for the run, as the aggregator names it.
 	Requester string `json:"requester,omitempty"`
-	// Advance is what an approval in advance is for. Run is its name then, and SpecSHA256 is of both.
+	// Advance is the scope of an approval in advance. Run is then its name, and SpecSHA256 is the hash of both.
 	Advance *Advance `json:"advance,omitempty"`
 	entryDecision
-	// Accepted is the entry of the dataset's ledger that it ends with, or goes on from.
+	// Accepted is the entry that the accepted dataset ledger ends with, or continues from.
 	Accepted *LedgerHead `json:"accepted,omitempty"`
-	// Lists are numbers of lists of revoked certificates, by the SHA-256 of their authority's name in hex.
+	// Lists are revocation list numbers, by the SHA-256 of the authority's name in hex.
 	Lists map[string]string `json:"lists,omitempty"`
 	entryCharge
-	Previous string `json:"previous"` // hash of the entry before, empty for the first
+	Previous string `json:"previous"` // hash of the previous entry, empty for the first
 	Hash     string `json:"hash"`     // hex SHA-256 of the canonical form with an empty hash
 }
 
 type entryDecision struct {
-	// By is who decided, as the policy or the system calls them.
+	// By is who decided, as named by the policy or the system.
 	By string `json:"by,omitempty"`
-	// Until is when an approval ends; empty where it has no end.
+	// Until is when an approval ends; empty without an end.
 	Until string `json:"until,omitempty"`
-	// Signed is by the person's key.
+	// Signed is the signature with the person's key.
 	Signed *Signed `json:"signed,omitempty"`
-	// Approval is the number of the entry that ended.
+	// Approval is the number of the entry whose approval ended.
 	Approval uint64 `json:"approval,omitempty"`
 }
 
@@ -90,14 +90,14 @@ type entryCharge struct {
 	Round    *uint64 `json:"round,omitempty"`
 	Question string  `json:"question,omitempty"` // SHA-256 in hex; of an opening in a masked run
 	Kind     Kind    `json:"kind,omitempty"`
-	// Planned is the place, from 0, of the entry of the run's plan, and Uses the most that it is used.
+	// Planned is the index of the entry in the run's plan, and Uses the most that it is used.
 	Planned *int            `json:"planned,omitempty"`
 	Uses    int64           `json:"uses,omitempty"`
 	Events  []privacy.Event `json:"events,omitempty"`
-	// EpsilonSpent is what everything charged so far comes to, at the limit's delta, by
-	// the accountants that are formulas.
+	// EpsilonSpent is the price of all charges so far at the limit's delta, by the accountants with closed formulas.
 	EpsilonSpent float64 `json:"epsilon_spent,omitempty"`
-	// Under is the SpecSHA256 of the approval in advance that lets the run begin; empty of a run that was approved.
+	// Under is the SpecSHA256 of the approval in advance that lets the run begin; empty if the run itself was
+	// approved.
 	Under string `json:"under,omitempty"`
 }
 
@@ -116,7 +116,7 @@ func (e Entry) canonical() ([]byte, error) {
 	return line, nil
 }
 
-// seal chains an entry to the one before, whose zero value is for the first.
+// seal chains an entry to the previous one, which is zero for the first.
 func (e *Entry) seal(last Entry, now time.Time) error {
 	e.Seq, e.Previous, e.Hash, e.Time = last.Seq+1, last.Hash, "", ledger.FormatTime(now)
 	if err := e.validate(); err != nil {
@@ -137,7 +137,7 @@ func (e Entry) digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// parseEntry reads a line in its canonical form, and no other.
+// parseEntry parses a line, which must be in canonical form.
 func parseEntry(line []byte) (Entry, error) {
 	var e Entry
 	if len(line) >= maxLine {
@@ -158,7 +158,7 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, e.validate()
 }
 
-// entryFields says which fields an entry of a type has; it has all of them and no others.
+// entryFields lists the fields of each entry type: an entry has exactly these.
 var entryFields = map[string]map[string]bool{
 	EntryOpen:    {"dataset": true, "site": true, "node": true, "limit": true},
 	EntryLimit:   {"limit": true},

@@ -6,21 +6,21 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Forecast is what would become of a round.
+// Forecast is the predicted outcome of a round.
 type Forecast struct {
-	// Refusal is nil where the round would be answered, at least once somebody approves.
+	// Refusal is nil if the round would be answered, at least after an approval.
 	Refusal *Refusal
-	// Waits says that somebody would have to.
+	// Waits reports that an approval is needed.
 	Waits bool
-	// Fits is how often rounds like it would be answered before the limit, one after the
-	// other; at most as often as was asked.
+	// Fits is how many such rounds, one after the other, would be answered before the limit; at most the number asked
+	// for.
 	Fits int
-	// FitsAtLeast is the same where each was opened as often as a masked run may: Fits without masks.
+	// FitsAtLeast is the same if each round is opened as often as a masked run may; without masks it equals Fits.
 	FitsAtLeast int
 }
 
-// Forecast tells what would become of so many rounds of the same request, as if earlier events
-// had been charged besides what was. It leaves no trace.
+// Forecast predicts the outcome of a number of equal rounds, as if earlier events had been charged, too. It leaves no
+// trace.
 func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f Forecast, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +75,7 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 	return f, err
 }
 
-// mostThat is the largest number up to a bound that fits, where all below it fit too.
+// mostThat is the largest number up to a bound that fits, if all smaller ones fit, too.
 func mostThat(bound int, fits func(int) bool) int {
 	low, high := 0, bound
 	for low < high {
@@ -98,7 +98,7 @@ func firstOf(refusals ...*Refusal) *Refusal {
 	return nil
 }
 
-// times are so many of all of the events.
+// times repeats the events n times.
 func times(events []privacy.Event, n int) []privacy.Event {
 	all := make([]privacy.Event, len(events))
 	for i, e := range events {
@@ -110,7 +110,7 @@ func times(events []privacy.Event, n int) []privacy.Event {
 	return all
 }
 
-// running is what events come to, 0 for none.
+// running is the price of events, 0 for none.
 func running(events []privacy.Event, delta float64) (float64, error) {
 	if len(events) == 0 {
 		return 0, nil
@@ -119,7 +119,7 @@ func running(events []privacy.Event, delta float64) (float64, error) {
 	return claim.Epsilon, err
 }
 
-// countedBy is what events come to by the rule of a limit, 0 for none.
+// countedBy is the price of events by the filter of a limit, 0 for none.
 func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
 	if limit.Delta == 0 {
 		return 0, nil
@@ -127,8 +127,7 @@ func countedBy(limit privacy.Budget, events []privacy.Event) (float64, error) {
 	return limit.Filter.Epsilon(events, limit.Delta)
 }
 
-// left is the largest epsilon of a run that would fit on top of what is spent, to a
-// thousandth of the limit from below.
+// left is the largest epsilon of a run that fits on top of the spending, rounded down to a thousandth of the limit.
 func left(limit privacy.Budget, spent []privacy.Event) float64 {
 	const parts = 1000
 	fits := func(part int) bool {

@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What is foreseen is what comes: as many rounds are answered, and not one more; and nothing
-// is written down.
+// The forecast is exact: that many rounds are answered, and not one more. It writes nothing.
 func TestWhatIsForeseenComes(t *testing.T) {
 	for _, filter := range []string{"gdp", "rdp"} {
 		s := newSite(t)

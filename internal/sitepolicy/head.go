@@ -13,16 +13,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
 
-// LedgerHead names an entry of a ledger, in a file of its own. That of a site's ledger names the
-// last entry before whose end no answer left. It is written after each entry and before the
-// answer goes: a ledger that ends before it was shortened, and what follows it was never
-// answered for.
+// LedgerHead names an entry of a ledger, in its own file. For a site's ledger that is the last entry acknowledged
+// before an answer left. It is written after each entry and before the answer leaves, so a ledger that ends earlier
+// was truncated, and no answer left for entries after it.
 type LedgerHead struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// ReadLedgerHead reads such a file; nil where there is none.
+// ReadLedgerHead reads such a file, or returns nil if it does not exist.
 func ReadLedgerHead(path string) (*LedgerHead, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +41,7 @@ func ReadLedgerHead(path string) (*LedgerHead, error) {
 	return h, nil
 }
 
-// Write replaces the file, so that a crash leaves the old one or the new one.
+// Write replaces the file atomically.
 func (h LedgerHead) Write(path string, sync func(*os.File) error) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -60,14 +59,14 @@ func (h LedgerHead) Write(path string, sync func(*os.File) error) error {
 	return os.Rename(aside.Name(), path)
 }
 
-// AcceptLedger writes that a person takes a dataset's ledger that was restored from an older one.
-// What was charged stays charged; each question that is asked again is charged again. A run may then ask all of its
-// plan once more, so that one of the policy's approvers signs. Errors match [ErrSigned] or ErrLedger.
+// AcceptLedger records that a person accepts a dataset ledger restored from an older one. Charges stay, and each
+// question that is repeated is charged again. A run may then use its whole plan once more, so one of the policy's
+// approvers must sign. Errors match [ErrSigned] or ErrLedger.
 func (e *Enforcer) AcceptLedger(head LedgerHead, by Decision) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d, refusal := e.allowed()
-	if refusal != nil { // who has to sign is not known
+	if refusal != nil { // the required signer is unknown
 		return e.refuse(refusal)
 	}
 	return e.ledger.use(func(b *book) ([]Entry, error) {
@@ -99,7 +98,7 @@ func (e *Enforcer) AcceptLedger(head LedgerHead, by Decision) error {
 	})
 }
 
-// Accepted says why nothing is answered since an older ledger of the dataset was accepted; nil where that is not why.
+// Accepted returns why nothing is answered since an older dataset ledger was accepted; nil if that is not the reason.
 func (e *Enforcer) Accepted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,8 +117,8 @@ func (e *Enforcer) Accepted() error {
 	return why
 }
 
-// accepted says why the policy does not take it that an older ledger of the dataset was accepted. It counts also once
-// the certificate has ended, and no longer once it was revoked.
+// accepted returns why the policy does not recognize the acceptance of an older dataset ledger. The acceptance
+// survives the expiry of its certificate, but not its revocation.
 func (p people) accepted(b *book) error {
 	a := b.accepted
 	if a == nil || len(p.d.Approvers) == 0 {

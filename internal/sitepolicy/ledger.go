@@ -12,24 +12,22 @@ import (
 	"time"
 )
 
-// ErrLedger is what errors.Is finds when a site's ledger cannot be used.
+// ErrLedger says that a site's ledger cannot be used.
 var ErrLedger = errors.New("the site's ledger cannot be used")
 
-// siteLedger is a site's ledger: a file that is only ever appended to, by the node and by
-// people's commands, one at a time. It is opened for each use, read from where it was read
-// to before, and verified on the way.
+// siteLedger is a site's ledger: an append-only file, written by the node and by people's commands, one at a time.
+// Each use opens it, reads and verifies what is new.
 type siteLedger struct {
 	path, head string
 	readOnly   bool
 	now        func() time.Time
-	sync       func(*os.File) error // puts a file on disk
+	sync       func(*os.File) error // syncs a file to the disk
 
-	// file is the one that was read, size how far; both are zero before the first use and
-	// after an error.
+	// file is the file that was read, size how far; both are zero before the first use and after an error.
 	file os.FileInfo
 	size int64
 	book *book
-	// known is the last head that was seen, which the ledger may not fall behind.
+	// known is the last head seen; the ledger must not fall behind it.
 	known *LedgerHead
 }
 
@@ -38,8 +36,8 @@ func newSiteLedger(path string, readOnly bool) *siteLedger {
 		now: time.Now, sync: (*os.File).Sync}
 }
 
-// use calls do with what the ledger holds, while nobody else may write to it. Entries that
-// do returns are appended, and are on disk when use returns nil.
+// use calls do with the content of the ledger while nobody else may write to it. Entries that do returns are
+// appended, and are on disk when use returns nil.
 func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 	defer func() {
 		if err != nil && errors.Is(err, ErrLedger) {
@@ -50,7 +48,7 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 	if err != nil {
 		return err
 	}
-	if f == nil { // nothing to read, and nothing may be made
+	if f == nil { // nothing to read, and nothing may be created
 		_, err := do(newBook())
 		return err
 	}
@@ -103,7 +101,7 @@ func (l *siteLedger) open() (*os.File, error) {
 	return f, nil
 }
 
-// syncFolder makes a new file's name last.
+// syncFolder makes a new file's name durable.
 func syncFolder(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -112,7 +110,7 @@ func syncFolder(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// read takes in what was written since the last time, by whomever.
+// read takes in what any process wrote since the last time.
 func (l *siteLedger) read(f *os.File) error {
 	at, err := f.Stat()
 	if err != nil {
@@ -156,7 +154,7 @@ func (l *siteLedger) read(f *os.File) error {
 	case last.Seq > 0:
 		l.known = &LedgerHead{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
-			// A crash came before the head was written. The entry counts all the same.
+			// A crash came before the head was written. The entry still counts.
 			if err := l.known.Write(l.head, l.sync); err != nil {
 				return fmt.Errorf("%w: %w", ErrLedger, err)
 			}
@@ -165,7 +163,7 @@ func (l *siteLedger) read(f *os.File) error {
 	return nil
 }
 
-// append writes entries behind what is good of the file.
+// append writes entries after the valid part of the file.
 func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	var lines bytes.Buffer
 	last, err := l.book.seal(entries, l.now())
@@ -179,7 +177,7 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 		}
 		lines.Write(append(line, '\n'))
 	}
-	// What follows is a line that a crash tore: nobody was answered for it.
+	// The rest is a line torn by a crash, for which no answer left.
 	if err = f.Truncate(l.size); err == nil {
 		_, err = f.WriteAt(lines.Bytes(), l.size)
 	}
@@ -199,7 +197,7 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 	return nil
 }
 
-// Entries returns the entries of the ledger, oldest first, which it verifies.
+// Entries returns the verified entries of the ledger, oldest first.
 func (e *Enforcer) Entries() (entries []Entry, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

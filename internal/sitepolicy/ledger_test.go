@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// charged is a site whose ledger has an entry that opens it, a run and so many charges.
+// charged is a site whose ledger has an opening entry, a run and a number of charges.
 func charged(t testing.TB, charges int) site {
 	s := newSite(t)
 	s.write(allowing)
@@ -28,7 +28,7 @@ func charged(t testing.TB, charges int) site {
 
 func (s site) head() string { return strings.TrimSuffix(s.ledger, ".jsonl") + ".head" }
 
-// Whatever was altered, removed or put in another order is found, and nothing is answered.
+// Any altered, removed or reordered entry is detected, and nothing is answered.
 func TestADamagedLedgerIsRefused(t *testing.T) {
 	for name, damage := range map[string]func(s site){
 		"an edited number": func(s site) { s.edit(3, `"count":1`, `"count":2`) },
@@ -67,8 +67,8 @@ func TestADamagedLedgerIsRefused(t *testing.T) {
 			if !errors.Is(err, ErrLedger) {
 				t.Errorf("a status of a damaged ledger: %+v", status)
 			}
-			// What a node that runs has read stays read: it sees that the file is another
-			// or shorter, and does not look at its start again.
+			// A running node does not reread the start of the file: it only notices that the file was replaced or
+			// truncated.
 			switch name {
 			case "the last removed", "all but one", "emptied", "removed", "another's", "head emptied":
 				refusedBy(t, running.Ask(round("r", 9, 20)), RuleLedger)
@@ -110,8 +110,8 @@ func (s site) copyHead(other site) {
 	testkit.Must(s.t, os.WriteFile(s.head(), raw, 0o600))
 }
 
-// A crash while a line is written leaves a part of it, or the line without the head. The
-// part is dropped, since nobody was answered; the line counts.
+// A crash during a write leaves part of a line, or the line without the head. A part is dropped, because no answer
+// left; a full line counts.
 func TestACrashInTheMiddleOfALine(t *testing.T) {
 	whole := charged(t, 3)
 	raw := testkit.Read(t, whole.ledger)
@@ -123,7 +123,7 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		s.write(allowing)
 		torn := append(bytes.Clone(rest), append(bytes.Clone(last), '\n')[:cut]...)
 		testkit.Must(t, os.WriteFile(s.ledger, torn, 0o600))
-		// The head of the entry before: the times differ, so the hash is taken from the line.
+		// The head of the previous entry. The times differ, so the hash is taken from the line.
 		var e Entry
 		e, err := parseEntry([]byte(strings.TrimSuffix(lines[len(lines)-2], "\n")))
 		testkit.Must(t, err)
@@ -138,7 +138,7 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 		}
 		testkit.Must(t, s.enforcer().Check())
 	}
-	// Zeros in place of a line, as some file systems leave them.
+	// Zeros instead of a line, as some file systems leave them.
 	s := charged(t, 2)
 	f, err := os.OpenFile(s.ledger, os.O_APPEND|os.O_WRONLY, 0)
 	testkit.Must(t, err)
@@ -157,12 +157,12 @@ func TestACrashInTheMiddleOfALine(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// A disk that takes no more means no answer, and no charge that could be forgotten.
+// On a full disk there is no answer, and no charge that could be forgotten.
 func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
 	s := charged(t, 1)
 	g := s.enforcer()
 	testkit.Must(t, g.Check())
-	// The head cannot be replaced where a folder stands.
+	// A folder in its place keeps the head from being replaced.
 	testkit.Must(t, os.Remove(s.head()))
 	testkit.Must(t, os.Mkdir(s.head(), 0o700))
 	_, err := g.Charge(round("r", 1, 20))
@@ -173,7 +173,7 @@ func TestAnEntryThatCannotBeWrittenIsNoAnswer(t *testing.T) {
 	testkit.Must(t, s.enforcer().Check())
 }
 
-// The node charges while people decide, from other processes.
+// The node charges while people decide in other processes.
 func TestSeveralWriters(t *testing.T) {
 	s := charged(t, 1)
 	var all sync.WaitGroup
@@ -222,7 +222,7 @@ func TestALedgerIsPrivate(t *testing.T) {
 	}
 }
 
-// Reading a status makes nothing and fixes nothing.
+// Reading a status creates nothing and fixes nothing.
 func TestReadingChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -251,8 +251,8 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzTake reads bytes as a ledger's. It does not panic; what it takes is a chain, whose
-// charges are those of the lines, and what it leaves out is at the end.
+// FuzzTake parses bytes as a ledger. It must not panic. The accepted part is a chain with the charges of its lines,
+// and only the end is dropped.
 func FuzzTake(f *testing.F) {
 	s := charged(f, 3)
 	raw := testkit.Read(f, s.ledger)
@@ -304,7 +304,7 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// A link in the place of the ledger is not followed: what it leads to stays as it is.
+// A link in place of the ledger is not followed, and its target stays unchanged.
 func TestALedgerIsNoLink(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -325,7 +325,7 @@ func TestALedgerIsNoLink(t *testing.T) {
 	}
 }
 
-// Whoever writes to the folder shows people no text that hides another one.
+// Write access to the folder does not allow showing people text that hides other text.
 func TestALedgerHasNoHiddenText(t *testing.T) {
 	denied := func(by string) Entry {
 		return Entry{Type: EntryDeny, Run: "r", SpecSHA256: digest("x"), entryDecision: entryDecision{By: by}}
@@ -345,7 +345,7 @@ func TestALedgerHasNoHiddenText(t *testing.T) {
 	}
 }
 
-// A longer ledger that fits its .head is not taken by the process that knows another one.
+// A running process does not accept a longer ledger with a matching .head if it knows another one.
 func TestAnotherHistoryIsNotTakenWhileTheNodeRuns(t *testing.T) {
 	s, other := charged(t, 4), charged(t, 9)
 	running := s.enforcer()

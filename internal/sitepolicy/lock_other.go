@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// lock cannot keep two processes apart here, so that nothing is charged or decided.
+// lock cannot exclude other processes on this system, so nothing is charged or decided.
 func lock(*os.File, bool) error {
 	return errors.New("this system has no file locks that this program knows; run the node on another")
 }

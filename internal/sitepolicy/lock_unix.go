@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// noFollow has a link refused: what is behind it could be any file of the node's user, whose end would be cut off.
+// noFollow refuses a link: its target could be any file of the node's user, and would be truncated.
 const noFollow = syscall.O_NOFOLLOW
 
-// lock waits until no other process has the file: a node appends charges, people's
-// commands append decisions. It ends when the file is closed.
+// lock waits until no other process has the file: a node appends charges, people's commands append decisions. Closing
+// the file unlocks it.
 func lock(f *os.File, shared bool) error {
 	how := syscall.LOCK_EX
 	if shared {

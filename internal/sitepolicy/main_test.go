@@ -48,7 +48,7 @@ func (s site) enforcer(changes ...func(*Options)) *Enforcer {
 	return g
 }
 
-// unsynced spares the tests, which lose no power, the disk.
+// unsynced skips syncing, because tests lose no power.
 func unsynced(*os.File) error { return nil }
 
 func (s site) lines() []string {
@@ -63,7 +63,7 @@ func digest(of string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// planOf is a plan of kinds of questions, at a price that these tests do not look at.
+// planOf is a plan with these kinds of questions, at a price that does not matter here.
 func planOf(kinds ...Kind) (plan privacy.Plan) {
 	for _, k := range kinds {
 		plan = append(plan, privacy.Planned{Kind: string(k), Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 9}})
@@ -71,7 +71,7 @@ func planOf(kinds ...Kind) (plan privacy.Plan) {
 	return plan
 }
 
-// round is one of votes, with noise of sigma.
+// round is a round of votes with noise of sigma.
 func round(run string, number uint64, sigma float64) Request {
 	return Request{
 		Run: run, Round: number, SpecSHA256: digest("spec of " + run), Question: digest(run + string(rune(number))),
@@ -82,7 +82,7 @@ func round(run string, number uint64, sigma float64) Request {
 	}
 }
 
-// refusedBy returns the refusal of an error, whose rule must be the one that is wanted.
+// refusedBy returns the refusal of an error, which must have this rule.
 func refusedBy(t testing.TB, err error, rule Rule) *Refusal {
 	t.Helper()
 	var r *Refusal

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 )
 
-// Peer is a site with which a masked run is allowed, by the fingerprint of its certificate's key, which people
-// compared with that site, and not with the aggregator.
+// Peer is a site with which a masked run is allowed, identified by its certificate's key. People compare the
+// fingerprint with that site, not with the aggregator.
 type Peer struct {
 	// Site is the name of the site. Required.
 	Site string `yaml:"site"`
@@ -18,7 +18,7 @@ type Peer struct {
 	Key string `yaml:"key"`
 }
 
-// validateMasked checks what is said of masked runs.
+// validateMasked checks the fields about masked runs.
 func (d *Dataset) validateMasked(need func(ok bool, field, format string, args ...any)) {
 	need(d.LeastSites >= 0 && d.LeastSites <= masking.MaxMembers, "least_sites",
 		"%d is no number of sites; use 2 to %d", d.LeastSites, masking.MaxMembers)
@@ -46,7 +46,7 @@ func (d *Dataset) validateMasked(need func(ok bool, field, format string, args .
 	}
 }
 
-// permitsMasks asks the rules about masks. Own is the site itself: its node looks after its own key.
+// permitsMasks checks the rules about masks. own is the site itself, whose node checks its own key.
 func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 	g := s.Masked
 	switch {
@@ -64,7 +64,7 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 		return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("no peers are named on dataset %s, and nobody looks at "+
 			"the members of a masked run; name them, or approve by hand", d.Name)}
 	case len(d.Peers) == 0:
-		return nil // a person looks at them
+		return nil // a person reviews them
 	}
 	var strange []string
 	for _, m := range g.Members {
@@ -81,7 +81,7 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 		d.Name, shortList(strange))}
 }
 
-// masksAllowed is what the rules about masks allow, in words.
+// masksAllowed describes what the rules about masks allow.
 func (d *Dataset) masksAllowed() string {
 	if !d.Masked {
 		return "runs with masks and without"
@@ -111,20 +111,20 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// reveals are the openings of the newest round of a masked run that a site has charged. Rounds come in order.
+// reveals are the openings of a masked run's newest round that the site has charged. Rounds come in order.
 type reveals struct {
 	round uint64
 	made  int
-	// planned and uses are what the first of them used of the plan; another one uses it again.
+	// planned and uses are what the first opening used of the plan; further ones use the same.
 	planned int
 	uses    int64
 }
 
-// of says whether a round is the newest.
+// of reports whether a round is the newest.
 func (a reveals) of(round uint64) bool { return a.made > 0 && a.round == round }
 
-// another says whether a question is a further opening of a round of a masked run: it is paid by the site's limit,
-// and uses nothing of the run's plan and budget, which count a round once.
+// another reports whether a question is a further opening of a masked round. It is charged to the site's limit, but
+// not to the run's plan and budget, which count a round once.
 func (r *runBook) another(t Request) (again bool, refusal *Refusal) {
 	a := r.reveals
 	if t.Spec.Masked == nil || a.made == 0 || t.Round > a.round {
@@ -147,8 +147,8 @@ func (r *runBook) another(t Request) (again bool, refusal *Refusal) {
 	return true, nil
 }
 
-// RevealsAtMost is how often a site may be charged for one round of a run: once, but for masked runs, where each
-// attempt that its node opens costs as much.
+// RevealsAtMost is how often a site may be charged for one round: once, except in masked runs, where each attempt
+// that its node opens is charged.
 func (s Spec) RevealsAtMost() int {
 	if s.Masked == nil {
 		return 1

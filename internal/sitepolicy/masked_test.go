@@ -14,7 +14,7 @@ import (
 // keyOf is the fingerprint of a site's key.
 func keyOf(site string) masking.Fingerprint { return sha256.Sum256([]byte("key of " + site)) }
 
-// maskedRound is an attempt at one of three sums of a masked run among sites in the order of their names.
+// maskedRound is an attempt at one of three sums of a masked run among sites in name order.
 func maskedRound(run string, number uint64, attempt int, sites ...string) Request {
 	r := round(run, number, 0)
 	g := &masking.Group{Quorum: len(sites), Colluding: 1}
@@ -32,7 +32,7 @@ func maskedRound(run string, number uint64, attempt int, sites ...string) Reques
 var peers = fmt.Sprintf("peers: [{site: east, key: %s}, {site: south, key: %s}]", keyOf("east").Hex(),
 	strings.ToUpper(keyOf("south").Hex()))
 
-// withRules is a policy that allows by itself, with further rules.
+// withRules is a policy with automatic approval and further rules.
 func withRules(rules string) string {
 	return strings.Replace(allowing, "approval: automatic}", "approval: automatic, "+rules+"}", 1)
 }
@@ -43,7 +43,7 @@ func TestRulesOfMaskedRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy string
 		change func(*Request)
-		rule   Rule // empty where the round is answered
+		rule   Rule // empty if the round is answered
 		says   string
 	}{
 		"peers cover all, but the site itself": {policy: withRules("masked: true, least_sites: 3, " +
@@ -113,12 +113,12 @@ func TestRulesOfMaskedRunsThatCannotWork(t *testing.T) {
 	}
 }
 
-// A site opens a round of a masked run four times at most. Its limit pays each time, the run's plan and budget once.
-// What is asked and not charged counts as nothing.
+// A site opens a round of a masked run at most four times. Its limit pays each time, the run's plan and budget once.
+// Requests without a charge do not count.
 func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 	s := newSite(t)
 	s.write(withRules(peers))
-	ask := func(number uint64, attempt int) (*Entry, error) { // as after a restart: the ledger alone remembers
+	ask := func(number uint64, attempt int) (*Entry, error) { // as after a restart: only the ledger remembers
 		return s.enforcer().Charge(maskedRound("r", number, attempt, "east", "north", "south"))
 	}
 	spent := 0.0
@@ -141,9 +141,9 @@ func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 		}
 	}
 	_, err := ask(3, 0)
-	refusedBy(t, err, RulePlan) // three sums were planned, and all of them asked
+	refusedBy(t, err, RulePlan) // all three planned sums were asked
 	_, err = ask(1, 9)
-	refusedBy(t, err, RuleReveals) // of a round before the newest
+	refusedBy(t, err, RuleReveals) // a round before the newest
 	other := maskedRound("r", 2, 9, "east", "north", "south")
 	other.Use.Queries = 2
 	refusedBy(t, s.enforcer().Ask(other), RuleReveals)
@@ -158,13 +158,13 @@ func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 	if run.Spec.Masked == nil || run.Spec.Masked.Members[2].Key != keyOf("south") || run.Spec.Masked.Colluding != 1 {
 		t.Errorf("its members are shown as %+v", run.Spec.Masked)
 	}
-	// What a dataset's ledger that was set back does not know may be asked anew.
+	// What a rolled-back dataset ledger does not know may be asked again.
 	testkit.Must(t, s.enforcer().AcceptLedger(LedgerHead{Seq: 4, Hash: digest("restored")}, Decision{By: "ann"}))
 	_, err = ask(0, 20)
 	testkit.Must(t, err)
 }
 
-// Without masks another question of a round is one more use of the plan.
+// Without masks, another question in a round is another use of the plan.
 func TestOtherRunsHaveNoAttempts(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)

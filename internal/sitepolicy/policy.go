@@ -107,7 +107,7 @@ type LeastBy struct {
 
 const maxPolicy = 1 << 20
 
-// Read returns the policy of a file. Unknown fields are errors, and so is everything that
+// Read reads and validates the policy in a file. Unknown fields are errors, and so is everything that
 // [Policy.Validate] finds.
 func Read(path string) (*Policy, error) {
 	text, err := readText(path)
@@ -138,7 +138,7 @@ func parseFile(path string, text []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Parse reads a policy.
+// Parse parses and validates a policy.
 func Parse(raw []byte) (*Policy, error) {
 	if len(raw) > maxPolicy {
 		return nil, fmt.Errorf("more than %d bytes; this is no policy", maxPolicy)
@@ -166,7 +166,7 @@ func Parse(raw []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Validate reports every field that cannot work.
+// Validate reports every invalid field.
 func (p *Policy) Validate() error {
 	if len(p.Datasets) == 0 {
 		return errors.New("datasets: none; name at least one, with what is allowed on it")
@@ -230,7 +230,7 @@ func (d *Dataset) validate(at string) (errs []error) {
 	return errs
 }
 
-// validateStudy checks which study is wanted.
+// validateStudy checks the required study.
 func (d *Dataset) validateStudy(need func(ok bool, field, format string, args ...any)) {
 	if d.Study == (Study{}) {
 		return
@@ -248,7 +248,7 @@ func repeats(names []string) bool {
 	return len(slices.Compact(sorted)) < len(names)
 }
 
-// Dataset returns what is allowed on a dataset, nil where nothing is.
+// Dataset returns the section of a dataset, or nil.
 func (p *Policy) Dataset(name string) *Dataset {
 	for i := range p.Datasets {
 		if p.Datasets[i].Name == name {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Each file of testdata breaks one rule; its first line says how it is told.
+// Each file of testdata breaks one rule; its first line has the expected message.
 func TestBadPoliciesNameTheFieldAndTheFix(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	testkit.Must(t, err)
@@ -50,7 +50,7 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 	}
 }
 
-// Ends are days or moments, terms days or durations.
+// Ends are days or moments, terms are days or durations.
 func TestEndsOfApprovals(t *testing.T) {
 	for text, want := range map[string]time.Duration{"30d": 720 * time.Hour, "36h": 36 * time.Hour, "1s": time.Second,
 		"": 0, "d": 0, "0d": 0, "-1d": 0, "1.5d": 0, "9999999999999999999d": 0, "400000h": 0, "10ms": 0} {
@@ -85,8 +85,7 @@ func TestDefaultsAreTheStrictOnes(t *testing.T) {
 	}
 }
 
-// Whatever is read as a policy is one: its limits are numbers above zero, and everything
-// that it allows has a name.
+// Whatever parses as a policy is valid: its limits are positive numbers, and everything that it allows has a name.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(allowing))
 	files, err := filepath.Glob("testdata/bad/*.yaml")

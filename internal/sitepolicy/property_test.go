@@ -32,9 +32,8 @@ func drawnEvent(t *rapid.T) privacy.Event {
 	return privacy.Event{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1 + sigma, Count: 1}
 }
 
-// Whatever is asked, in whatever order, with restarts, torn lines and limits that change:
-// what was answered was charged before, what was charged costs no more than the limit by
-// the accountant, and the ledger that is read again says the same.
+// For any sequence of requests, restarts, torn lines and changing limits: each answer was charged before, the charges
+// stay within the limit by the accountant, and rereading the ledger gives the same.
 func TestTheLimitIsNeverPassed(t *testing.T) {
 	dir := t.TempDir()
 	n := 0
@@ -110,7 +109,7 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 					}
 				case !errors.As(err, &refusal) || refusal.Rule != RuleEpsilon || last[r.Run] == key:
 					t.Fatal(err)
-				default: // it would have passed the limit
+				default: // it would have exceeded the limit
 					if _, err := (privacy.Budget{Epsilon: limit, Delta: 1e-5, Filter: filter}).Admit(answered,
 						r.Charges); err == nil {
 						t.Fatalf("%v was refused on top of %v under %v", r.Charges, answered, limit)
@@ -135,7 +134,7 @@ func TestTheLimitIsNeverPassed(t *testing.T) {
 	})
 }
 
-// A charge takes as long as two files take to be synced, whatever came before.
+// A charge takes the time to sync two files, whatever came before.
 func BenchmarkCharge(b *testing.B) {
 	s := newSite(b)
 	s.write(strings.Replace(allowing, "epsilon: 2", "epsilon: 1000", 1))

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 )
 
-// Kind is what a round asks of a node.
+// Kind is a kind of question.
 type Kind string
 
 // The kinds of questions, as plans name them.
@@ -27,7 +27,7 @@ const (
 // Pipelines returns the names of all pipelines.
 func Pipelines() []string { return slices.Sorted(slices.Values(pipelines.Names(nil))) }
 
-// Stages returns the names of all that is asked after training, as runs' plans have them.
+// Stages returns the names of all stages after training, as in plans.
 func Stages() (names []string) {
 	for _, q := range pipelines.StageQuestions() {
 		names = append(names, q.Stage)
@@ -36,9 +36,9 @@ func Stages() (names []string) {
 	return names
 }
 
-// asks is whether a run of this spec asks questions of a kind, in its training or, where
-// stage is not empty, in a stage after it. A run's pipeline is a word that its student writes:
-// what is asked is held to it, so that allowing one allows no other.
+// asks reports whether a run with this spec asks questions of a kind, in its training or, if stage is not empty, in
+// that stage. The pipeline is a word that the student chose. Restricting the questions to it means that allowing one
+// pipeline allows no other.
 func (s Spec) asks(k Kind, stage string) bool {
 	if !slices.ContainsFunc(s.Plan, func(p privacy.Planned) bool { return p.Kind == string(k) && p.Stage == stage }) {
 		return false

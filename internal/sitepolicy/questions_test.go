@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Sites allow pipelines and stages by what the document says that these ask.
+// The questions of pipelines and stages that sites allow equal those in the documentation.
 func TestTheDocumentSaysWhatIsAsked(t *testing.T) {
 	text, err := os.ReadFile("../../docs/site-ledger.md")
 	testkit.Must(t, err)

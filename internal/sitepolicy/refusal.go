@@ -7,13 +7,13 @@ type Rule string
 
 // The rules.
 const (
-	RuleTerms    Rule = "terms"   // the aggregator does not say, or not sensibly, what is asked at what price
+	RuleTerms    Rule = "terms"   // the aggregator's statement of question and price is missing or invalid
 	RulePolicy   Rule = "policy"  // the policy file cannot be used
 	RuleLedger   Rule = "ledger"  // the site's ledger cannot be used
-	RuleDataset  Rule = "dataset" // not named in the policy, or not this node's
+	RuleDataset  Rule = "dataset" // not in the policy, or not this node's
 	RulePipeline Rule = "pipelines"
 	RuleStages   Rule = "stages"
-	RuleStudy    Rule = "study"    // of none, of another one, or it has ended
+	RuleStudy    Rule = "study"    // no study, another one, or it has ended
 	RuleQuestion Rule = "question" // of another pipeline or stage than the run's
 	RuleRows     Rule = "min_rows"
 	RulePerHead  Rule = "min_rows_per_teacher"
@@ -22,32 +22,32 @@ const (
 	RuleDenied   Rule = "denied"   // by a person
 	RuleEnded    Rule = "ended"    // the run is over
 	RulePlan     Rule = "plan"     // more than the run's plan has
-	RuleBudget   Rule = "budget"   // more than the run's budget admits
-	RuleApproval Rule = "approval" // waits for one
-	RuleEpsilon  Rule = "epsilon"  // the limit would be passed
+	RuleBudget   Rule = "budget"   // exceeds the run's budget
+	RuleApproval Rule = "approval" // an approval is missing
+	RuleEpsilon  Rule = "epsilon"  // the limit would be exceeded
 
-	// Of masked runs.
-	RuleMasked         Rule = "masked" // the run is not
+	// For masked runs.
+	RuleMasked         Rule = "masked" // the run is not masked
 	RuleLeastSites     Rule = "least_sites"
 	RuleLeastColluding Rule = "least_colluding"
 	RulePeers          Rule = "peers"
-	RuleReveals        Rule = "reveals" // of a round: more than a site opens
+	RuleReveals        Rule = "reveals" // more openings of a round than allowed
 )
 
 // Refusal is why a round is not answered.
 type Refusal struct {
 	Site string
 	Rule Rule
-	// Public is what may leave the site. It depends on the policy, the run and what was
-	// charged, and holds no number of rows, no path and no system's error.
+	// Public is what may leave the site. It depends on the policy, the run and the charges, and contains no number of
+	// rows, no path and no system error.
 	Public string
 	// Private is for the site's own log.
 	Private string
-	// Waiting says that people at the site may let the round be answered yet.
+	// Waiting says that people at the site may still let the round be answered.
 	Waiting bool
 }
 
-// Error is for the site: it may hold numbers of rows and names of files.
+// Error is for the site only: it may contain numbers of rows and file names.
 func (r *Refusal) Error() string {
 	text := r.Leaving()
 	if r.aboutRecords() {
@@ -59,7 +59,7 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Leaving is what is sent.
+// Leaving is the text that is sent.
 func (r *Refusal) Leaving() string {
 	switch {
 	case r.Rule == RuleApproval:
@@ -70,7 +70,7 @@ func (r *Refusal) Leaving() string {
 	return fmt.Sprintf("policy of site %s, %s: %s", r.Site, r.Rule, r.Public)
 }
 
-// aboutRecords says whether the rule is about numbers of records: that it was one of these is a bit about them.
+// aboutRecords reports whether the rule is about numbers of records: naming such a rule reveals a bit about them.
 func (r *Refusal) aboutRecords() bool {
 	return r.Rule == RuleRows || r.Rule == RulePerHead || r.Rule == RuleBy
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Spec is what a run may ask and at what price, as its aggregator holds it.
+// Spec is what a run may ask and at what price, as the aggregator sends it.
 type Spec struct {
 	Dataset      string `json:"dataset"`
 	SchemaSHA256 string `json:"schema_sha256"`
 	Unit         string `json:"unit"`
-	// Overlap is at how many sites one unit may be, from 2; 0 where it is at one.
+	// Overlap is at how many sites one unit may be, from 2; 0 means one site.
 	Overlap  int     `json:"overlap,omitempty"`
 	Pipeline string  `json:"pipeline"`
 	Epsilon  float64 `json:"epsilon"` // the run's budget
@@ -31,17 +31,17 @@ type Spec struct {
 	Filter    privacy.Filter `json:"filter,omitempty"`
 	Guarantee string         `json:"guarantee"`
 	Teachers  uint32         `json:"teachers"`
-	// Purpose is what the run is for, in its student's words; perhaps none.
+	// Purpose is the purpose in the student's words, or empty.
 	Purpose string `json:"purpose,omitempty"`
-	// Study is the study that the run says it is of, nil for none.
+	// Study is the study that the run names, or nil.
 	Study *study.Block `json:"study,omitempty"`
-	// Plan is all that the run may ask, and what each costs.
+	// Plan is everything that the run may ask, with the cost of each question.
 	Plan privacy.Plan `json:"plan,omitempty"`
-	// Masked is among whom the run's sums are masked, nil where they are not.
+	// Masked is the group that masks the run's sums, nil without masking.
 	Masked *masking.Group `json:"masked,omitempty"`
 }
 
-// Stages are those that the plan pays for.
+// Stages are the stages in the plan.
 func (s Spec) Stages() (names []string) {
 	for _, p := range s.Plan {
 		if p.Stage != "" && !slices.Contains(names, p.Stage) {
@@ -51,7 +51,7 @@ func (s Spec) Stages() (names []string) {
 	return names
 }
 
-// Noise is the plan in words: of each entry its kind, its mechanism and how often.
+// Noise describes the plan in words: for each entry its kind, mechanism and number.
 func (s Spec) Noise() string {
 	texts := make([]string, len(s.Plan))
 	for i, p := range s.Plan {
@@ -60,26 +60,25 @@ func (s Spec) Noise() string {
 	return strings.Join(texts, "; ")
 }
 
-// Request is a round that waits for an answer: what it asks, under which spec, and its price.
+// Request is a round that waits for an answer: its question, spec and price.
 type Request struct {
 	Run string
-	// Requester is who asks, as the aggregator names them; empty where it names nobody.
+	// Requester is the student, as the aggregator names it; empty if it names nobody.
 	Requester string
 	Round     uint64
 	Spec      Spec
-	// SpecSHA256 is of the bytes of the spec, Question of what the student asked, or of an attempt in a masked run;
-	// in hex. The question of a run that was charged last costs nothing again.
+	// SpecSHA256 is the hash of the spec, Question that of the student's question, or of an attempt in a masked run;
+	// in hex. Repeating the last charged question of a run is free.
 	SpecSHA256, Question string
-	// Kind is what is asked, Stage the stage of the run that asks it, by the entry of the
-	// plan that pays; empty for the training.
+	// Kind is the kind of question, Stage the stage of the plan entry that pays; empty for training.
 	Kind  Kind
 	Stage string
-	// Use is the most that the answers may use of the plan, and Charges what that costs.
+	// Use is the most that the answers may use of the plan, and Charges its cost.
 	Use     privacy.Use
 	Charges []privacy.Event
 }
 
-// validate checks what is written into the ledger.
+// validate checks what is written to the ledger.
 func (t Request) validate() error {
 	switch {
 	case !runspec.IsName(t.Run):
@@ -103,18 +102,18 @@ func (t Request) validate() error {
 	return t.Spec.validate()
 }
 
-// maxWord bounds the words of a spec, which its student chooses.
+// maxWord bounds strings of a spec, which the student chooses.
 const maxWord = 256
 
-// isWord says whether a text, perhaps an empty one, is one that people read as it is: on one line, and without what
-// moves a terminal's cursor or turns the order of letters.
+// isWord reports whether a text, perhaps empty, displays as it is: on one line, without control characters and
+// without changes of text direction.
 func isWord(s string) bool {
 	return len(s) <= maxWord && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	})
 }
 
-// budget is the run's.
+// budget is the run's budget.
 func (s Spec) budget() privacy.Budget {
 	return privacy.Budget{Epsilon: s.Epsilon, Delta: s.Delta, Filter: s.Filter, Overlap: s.Overlap}
 }
@@ -146,7 +145,7 @@ func (s Spec) validate() error {
 	return err
 }
 
-// same says whether two specs read alike: what a person decided about is what is asked.
+// same reports whether two specs are equal: people decide about exactly what is asked.
 func (s Spec) same(other Spec) bool {
 	a, errA := json.Marshal(s)
 	b, errB := json.Marshal(other)

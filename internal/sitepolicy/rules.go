@@ -11,23 +11,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Facts are what a node knows of its records. They stay at the site.
+// Facts are what a node knows about its records. They stay at the site.
 type Facts struct {
-	// Units is the number of privacy units at the node, LeastUnits that of the teacher
-	// with the fewest.
+	// Units is the number of privacy units at the node, LeastUnits the smallest number of a teacher.
 	Units, LeastUnits int
-	// UnitsBy counts the privacy units of each category of a column that occurs; the error says that the schema has no
-	// such column. nil where nobody read the records, and the rule is not asked.
+	// UnitsBy counts the privacy units of each occurring category of a column; the error says that the schema has no
+	// such column. It is nil if the records were not read, and the rule is then skipped.
 	UnitsBy func(column string) (map[string]int, error)
 }
 
-// permits asks the rules about a run, at a moment; own is the site.
+// permits checks the rules about a run at a moment; own is the site.
 func (d *Dataset) permits(s Spec, own string, now time.Time) *Refusal {
 	return firstOf(d.permitsStudy(s, now), d.permitsPipeline(s), d.permitsStages(s), d.permitsMasks(s, own))
 }
 
-// permitsStudy refuses runs of another study than the site wants, and those of one that has ended. Every site refuses
-// the latter: the run says so itself.
+// permitsStudy refuses runs that belong to a different study from the required one, and runs whose study has ended.
+// Every site refuses the latter, because the run itself states the end.
 func (d *Dataset) permitsStudy(s Spec, now time.Time) *Refusal {
 	refuse := func(format string, args ...any) *Refusal {
 		return &Refusal{Rule: RuleStudy, Public: fmt.Sprintf(format, args...)}
@@ -45,7 +44,7 @@ func (d *Dataset) permitsStudy(s Spec, now time.Time) *Refusal {
 	return nil
 }
 
-// studyAllowed is what the rule allows, in words.
+// studyAllowed describes what the rule allows.
 func (d *Dataset) studyAllowed() string {
 	switch {
 	case d.Study.SHA256 == "":
@@ -72,8 +71,7 @@ func (d *Dataset) permitsStages(s Spec) *Refusal {
 	return nil
 }
 
-// allows asks the rules that do not depend on what was charged or approved; nil where they
-// allow the round.
+// allows checks the rules that do not depend on charges or approvals. It returns nil if they allow the round.
 func (d *Dataset) allows(t Request, o Options, now time.Time) *Refusal {
 	if refusal := d.permits(t.Spec, o.Site, now); refusal != nil {
 		return refusal
@@ -86,14 +84,14 @@ func (d *Dataset) allows(t Request, o Options, now time.Time) *Refusal {
 	return d.enough(o.Facts)
 }
 
-// enough asks for the least numbers of privacy units. A node asks before it joins, so that nobody
-// outside learns which rule it was; where the policy is changed later, the refusal does not name it.
+// enough checks the least numbers of privacy units. A node checks before it joins, so that nobody outside learns
+// which rule failed. If the policy changes later, the refusal does not name the rule.
 func (d *Dataset) enough(f Facts) *Refusal { return firstOf(d.TooFew(f)...) }
 
-// noAnswer is what leaves of a rule about the number of records.
+// noAnswer is the public text for a rule about the number of records.
 const noAnswer = "the site does not answer; ask its people"
 
-// TooFew are the rules that want more records than there are.
+// TooFew lists the rules that require more records than there are.
 func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	if f.Units < d.MinRows {
 		broken = append(broken, &Refusal{Rule: RuleRows, Public: noAnswer,
@@ -112,8 +110,8 @@ func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	return broken
 }
 
-// broken says for the site which categories have too few privacy units, or that the column has none; empty where all
-// have enough. What does not occur here tells nothing of anybody.
+// broken says, for the site, which categories have too few privacy units, or that the column has none; empty if all
+// have enough. A category that does not occur reveals nothing about anybody.
 func (by LeastBy) broken(f Facts) string {
 	if f.UnitsBy == nil {
 		return ""
@@ -135,7 +133,7 @@ func (by LeastBy) broken(f Facts) string {
 		"the schema before the node joins, or lower the rule", by.Column, shortList(few), by.Least)
 }
 
-// admits holds a run to its budget, which is what a person approved.
+// admits limits a run to its budget, which a person approved.
 func (r *runBook) admits(t Request) *Refusal {
 	budget := t.Spec.budget()
 	if budget.Filter == privacy.FilterPLD && len(r.within) == 0 { // all of the plan is charged for
@@ -151,16 +149,16 @@ func (r *runBook) admits(t Request) *Refusal {
 	return nil
 }
 
-// spending is what the run may spend and has.
+// spending is what the run may spend and has spent.
 func (r *runBook) spending(s Spec) privacy.Spending {
 	return privacy.Spending{Budget: s.budget(), Plan: s.Plan, Used: r.used, Spent: r.within}
 }
 
-// judgement is what becomes of a round that is not refused.
+// judgement is the outcome for a round that is not refused.
 type judgement struct {
-	spent float64 // with it
-	due   bool    // false where it was charged last
-	under string  // the digest of the approval in advance that lets it be asked
+	spent float64 // including it
+	due   bool    // false if it was charged last
+	under string  // digest of the approval in advance that permits it
 }
 
 // judge applies the rules of a dataset to a round.

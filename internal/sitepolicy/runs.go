@@ -19,64 +19,62 @@ import (
 const (
 	StateApproved  = "approved"  // by a person
 	StateDenied    = "denied"    // by a person
-	StateWaiting   = "waiting"   // for a person
-	StateAutomatic = "automatic" // the policy asks nobody
+	StateWaiting   = "waiting"   // for a person's decision
+	StateAutomatic = "automatic" // the policy needs no decision
 	StateRefused   = "refused"   // by the policy, whoever approves
 	StateEnded     = "ended"     // the run is over
 )
 
-// Run is a run that a node was asked for, or an approval in advance.
+// Run is a run that asked this node, or an approval in advance.
 type Run struct {
 	Run string `json:"run"` // or the name of the approval in advance
-	// SpecSHA256 names its spec, which an approval is for.
+	// SpecSHA256 is the hash of its spec, which an approval names.
 	SpecSHA256 string `json:"spec_sha256"`
 	State      string `json:"state"`
-	// Requester is who asks for it, as the aggregator names them.
+	// Requester is the student that asks for it, as the aggregator names it.
 	Requester string `json:"requester,omitempty"`
 	Reason    string `json:"reason,omitempty"` // why it is refused
-	Spec      *Spec  `json:"terms,omitempty"`  // nil of an approval in advance
-	// Advance is what runs an approval in advance is for, nil of a run; what was charged is then what they cost.
+	Spec      *Spec  `json:"terms,omitempty"`  // nil for an approval in advance
+	// Advance is the scope of an approval in advance, nil for a run; the charges are then those of its runs.
 	Advance *Advance `json:"advance,omitempty"`
 	Seen    string   `json:"seen"`
 	Decisions
-	// Charges counts the rounds that were charged, and EpsilonCharged is what they come
-	// to by themselves, at the limit's delta.
+	// Charges counts the charged rounds, and EpsilonCharged is their price alone, at the limit's delta.
 	Charges        int             `json:"charges"`
 	LastCharged    string          `json:"last_charged,omitempty"`
 	Events         []privacy.Event `json:"events,omitempty"`
 	EpsilonCharged float64         `json:"epsilon_charged"`
-	// RevealsAtMost is how often a round may be charged: more than once in a masked run, where a sum may not open
-	// though the node opened its part. EpsilonMost is what the whole plan comes to by itself with all of them, as
-	// the limit's filter counts; nil where nothing bounds it, and where the run is over.
+	// RevealsAtMost is how often a round may be charged: more than once in a masked run, because a sum may fail to
+	// open after the node opened its part. EpsilonMost is the price of the whole plan with all these openings, as the
+	// limit's filter counts; nil without a bound, and after the run's end.
 	RevealsAtMost int      `json:"reveals_at_most"`
 	EpsilonMost   *float64 `json:"epsilon_most,omitempty"`
 }
 
-// Decisions are what people said of a run.
+// Decisions are people's decisions about a run.
 type Decisions struct {
-	// Decided is when somebody decided last, By whose decisions make its state, and Until when the approval ends
-	// that ends first.
+	// Decided is when somebody last decided, By whose decisions determine the state, and Until the earliest end of an
+	// approval.
 	Decided string `json:"decided,omitempty"`
 	By      string `json:"by,omitempty"`
 	Until   string `json:"until,omitempty"`
-	// Approvals counts those that hold, and ApprovalsNeeded is how many have to, where the policy names approvers.
+	// Approvals counts the valid approvals, and ApprovalsNeeded how many are needed, if the policy names approvers.
 	Approvals       int    `json:"approvals"`
 	ApprovalsNeeded int    `json:"approvals_needed,omitempty"`
 	Said            []Said `json:"decisions,omitempty"`
 }
 
-// Status is what a site's ledger and its policy say together.
+// Status is the combined state of a site's ledger and policy.
 type Status struct {
 	Dataset string `json:"dataset"`
 	Site    string `json:"site"`
 	Node    string `json:"node"`
-	// Problem is why nothing is answered at all; empty where something may be.
+	// Problem is why nothing is answered at all, or empty.
 	Problem string `json:"problem,omitempty"`
-	// Limit is the policy's, nil where there is none to be read.
+	// Limit is the policy's limit, nil if it is unreadable.
 	Limit *privacy.Budget `json:"limit,omitempty"`
-	// EpsilonSpent is what all charges come to, at the limit's delta; EpsilonCounted what
-	// the limit's filter counts of it, never less; EpsilonLeft the largest budget of one
-	// more run that would fit on top, by the filter.
+	// EpsilonSpent is the price of all charges at the limit's delta; EpsilonCounted is that by the limit's filter,
+	// never less; EpsilonLeft is the largest budget of one more run that would fit, by the filter.
 	EpsilonSpent   float64 `json:"epsilon_spent"`
 	EpsilonCounted float64 `json:"epsilon_counted"`
 	EpsilonLeft    float64 `json:"epsilon_left"`
@@ -87,8 +85,8 @@ type Status struct {
 	InAdvance []Run `json:"in_advance,omitempty"`
 }
 
-// Status reads the ledger, which it verifies, and the policy. The error says that the
-// ledger cannot be read; everything else is in the status.
+// Status reads and verifies the ledger, and reads the policy. The error says that the ledger cannot be read; other
+// problems are in the status.
 func (e *Enforcer) Status() (*Status, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +142,7 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 		run.Spec = &r.spec
 	}
 	by := d
-	if by == nil { // without a policy whoever may run the command decides
+	if by == nil { // without a policy anybody who may run the command decides
 		by = &Dataset{}
 	}
 	p := e.people(b, by)
@@ -181,48 +179,46 @@ func (e *Enforcer) status(b *book, key runKey, d *Dataset, limit privacy.Budget)
 	return run, err
 }
 
-// most is what a run may come to at a site, as the limit counts it; nil where its plan does not bound that.
+// most is the most that a run may cost at a site, as the limit counts; nil if its plan has no bound.
 func (s Spec) most(limit privacy.Budget) *float64 {
 	if !s.Plan.Fixed() || limit.Delta == 0 {
 		return nil
 	}
 	most, err := countedBy(limit, times(s.Plan.Events(), s.RevealsAtMost()))
 	if err != nil {
-		return nil // what cannot be added up is refused when it is asked
+		return nil // a question without a price is refused when it is asked
 	}
 	return &most
 }
 
-// ErrNoRun is what errors.Is finds where a run is decided about that the node was never
-// asked for.
+// ErrNoRun says that the run of a decision never asked this node.
 var ErrNoRun = errors.New("no such run")
 
-// ErrSpec is what errors.Is finds where the spec that was given names none of the runs that
-// have the name, or several.
+// ErrSpec says that the given spec matches none, or several, of the runs with the name.
 var ErrSpec = errors.New("the spec does not tell which run")
 
-// ErrSigned is what errors.Is finds where the policy does not count a decision as it is signed, or not.
+// ErrSigned says that the policy does not count a decision with this signature, or without one.
 var ErrSigned = errors.New("the decision would not count")
 
 var errNoEnd = errors.New("an approval in advance needs an end; give --until or --for, or approval_expires in the " +
 	"policy")
 
-// Decision is what a person says of a run.
+// Decision is a person's decision about a run.
 type Decision struct {
 	Approve bool
-	// By is who decides, as the system calls them.
+	// By is who decides, as named by the system.
 	By string
-	// Until is when an approval ends; zero for what the policy says.
+	// Until is when an approval ends; zero uses the policy's default.
 	Until time.Time
-	// Advance is what an approval in advance is for, under the name of a run; nil of a run that asked.
+	// Advance is the scope of an approval in advance; nil for a run that asked.
 	Advance *Advance
-	// Sign signs by the person's key; nil where the policy names no approvers.
+	// Sign signs with the person's key; nil if the policy names no approvers.
 	Sign func(attest.Statement) (attest.Signature, error)
 }
 
-// Decide writes a person's decision about a run into the ledger: that it may begin, or that
-// it may not, or not go on. Spec is the start of the SHA-256 of its spec; it may be empty
-// where one run has the name. Errors match [ErrNoRun], [ErrSpec], [ErrSigned] or ErrLedger where these are why.
+// Decide writes a person's decision about a run to the ledger: it may begin, or it may not begin or continue. Spec is
+// a prefix of the spec's SHA-256; it may be empty if one run has the name. Errors match [ErrNoRun], [ErrSpec],
+// [ErrSigned] or ErrLedger if one of these is the reason.
 func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,13 +237,13 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 			return nil, fmt.Errorf("%q is no name for an approval; use one as runs have", run)
 		}
 	} else if _, err := os.Stat(e.o.Ledger); errors.Is(err, fs.ErrNotExist) {
-		e.ledger.readOnly = true // whoever decides about a run makes no ledger
+		e.ledger.readOnly = true // a decision creates no ledger
 		defer func() { e.ledger.readOnly = e.o.ReadOnly }()
 	}
 	var key runKey
 	err := e.ledger.use(func(b *book) (entries []Entry, err error) {
 		on := b
-		// What is signed names the node of this ledger: it has to be the one that the person looks at.
+		// The signature names the node of this ledger, which must be the one that the person looks at.
 		if err := e.own(b); err != nil {
 			return nil, err
 		}
@@ -265,7 +261,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 		} else if key, err = b.named(run, spec); err != nil {
 			return nil, err
 		}
-		before, err := b.seal(entries, e.ledger.now()) // a person signs that the decision follows it
+		before, err := b.seal(entries, e.ledger.now()) // the signature covers the position after this entry
 		if err != nil {
 			return nil, err
 		}
@@ -287,7 +283,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 	return &decided, err
 }
 
-// named finds the run of a name and the start of its spec's digest.
+// named finds a run by name and the start of its spec's digest.
 func (b *book) named(run, spec string) (runKey, error) {
 	named := slices.DeleteFunc(slices.Clone(b.order), func(k runKey) bool { return k.run != run })
 	found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
@@ -305,7 +301,8 @@ func (b *book) named(run, spec string) (runKey, error) {
 	return found[0], nil
 }
 
-// decision makes the entry of one that follows another, signed if it is, which the policy counts; d may be nil.
+// decision makes the entry of a decision after another entry, signed if needed, which the policy must count; d may be
+// nil.
 func (e *Enforcer) decision(b *book, d *Dataset, key runKey, previous string, by Decision) (Entry, error) {
 	entry := Entry{Type: EntryDeny, Run: key.run, SpecSHA256: key.spec, Previous: previous,
 		entryDecision: entryDecision{By: by.By}}

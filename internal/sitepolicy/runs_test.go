@@ -27,7 +27,7 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	}
 	r.Use.Planned = 2
 	refusedBy(t, g.Ask(r), RuleApproval)
-	r.Requester = "eve" // what was seen first stays
+	r.Requester = "eve" // the first value stays
 	refusedBy(t, g.Ask(r), RuleTerms)
 	decided, err := g.Decide("r", "", Decision{Approve: true, By: "ann"})
 	testkit.Must(t, err)
@@ -49,8 +49,8 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	}
 }
 
-// Runs that a site refuses, or never decides about, fill its ledger up to a bound, and those of one student
-// up to a tenth of it; others go on.
+// Runs that a site refuses, or never decides about, fill its ledger only up to a bound, and those of one student up
+// to a tenth of it; others continue.
 func TestUndecidedRunsAreBounded(t *testing.T) {
 	s := newSite(t)
 	s.write(allowing)
@@ -88,7 +88,7 @@ func TestUndecidedRunsAreBounded(t *testing.T) {
 		refusedBy(t, g.Ask(r), RulePipeline)
 	}
 	noted(maxUndecidedOfOne, "once eve was refused more")
-	// A run that is answered needs no room: it is there once it is charged.
+	// A run that is answered needs no room, because it is recorded once it is charged.
 	testkit.Must(t, g.Ask(of("eve", 500)))
 	_, err := g.Charge(of("eve", 500))
 	testkit.Must(t, err)
@@ -98,7 +98,7 @@ func TestUndecidedRunsAreBounded(t *testing.T) {
 	full(of("eve", 600))
 	waits(of("lab", 0))
 	noted(maxUndecidedOfOne+2, "as another student's waits")
-	testkit.Must(t, g.End("eve0", "eve1")) // the end of a run makes no room: its entry stays
+	testkit.Must(t, g.End("eve0", "eve1")) // the end of a run makes no room, because its entry stays
 	full(of("eve", 600))
 	_, err = g.Decide("eve0", "", Decision{By: "ann"})
 	testkit.Must(t, err)

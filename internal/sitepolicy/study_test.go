@@ -14,7 +14,7 @@ func heart() *study.Block {
 		Contact: "Dr. Berg", Expires: "2027-06-30", SHA256: digest("study")}
 }
 
-// allowingBesides is a policy with more fields of its dataset.
+// allowingBesides is a policy with more fields in its dataset.
 func allowingBesides(fields string) string {
 	return strings.Replace(allowing, "approval: automatic}", "approval: automatic, "+fields+"}", 1)
 }
@@ -37,7 +37,7 @@ func TestRunsOfAnotherStudyAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, at string
 		of         *study.Block
-		says       string // empty where it is allowed
+		says       string // empty if it is allowed
 	}{
 		"it":                        {wanted, before, heart(), ""},
 		"after its last day":        {wanted, after, heart(), "2027-06-30 was the last day of study heart ("},
@@ -72,7 +72,7 @@ func TestRunsOfAnotherStudyAreRefused(t *testing.T) {
 	}
 }
 
-// A study that ended in the middle of a run stays ended where the clock is set back.
+// A study that ended in the middle of a run stays ended if the clock is set back.
 func TestAStudyThatHasEndedStaysEnded(t *testing.T) {
 	s := newSite(t)
 	s.write(allowingBesides("study: {sha256: " + digest("study") + "}"))
@@ -82,7 +82,7 @@ func TestAStudyThatHasEndedStaysEnded(t *testing.T) {
 	testkit.Must(t, err)
 	r.Round, r.Question = 1, digest("next")
 	testkit.Must(t, s.at("2027-06-30 13:00:00").Ask(r))
-	// Whatever is written into the ledger counts as a moment that has passed.
+	// Any entry in the ledger proves that its time has passed.
 	testkit.Must(t, s.at("2027-07-02 00:00:00").AcceptLedger(LedgerHead{Seq: 9, Hash: digest("restored")},
 		Decision{By: "ann"}))
 	_, err = s.at("2027-06-30 14:00:00").Charge(r)
@@ -93,7 +93,7 @@ func TestAStudyThatHasEndedStaysEnded(t *testing.T) {
 	}
 }
 
-// Nobody's approval lets a run begin whose study the policy does not want.
+// No approval lets a run begin whose study the policy does not allow.
 func TestNoApprovalOverridesTheStudy(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "approval: automatic", "approval: by-hand", 1))
@@ -128,10 +128,10 @@ func TestCategoriesWithTooFewUnits(t *testing.T) {
 			t.Errorf("the site reads %q", refusal)
 		}
 	}
-	testkit.Must(t, s.enforcer().Enough()) // nobody read the records
+	testkit.Must(t, s.enforcer().Enough()) // the records were not read
 }
 
-// What is approved in advance for a study lets its runs begin, and no others.
+// An approval in advance for a study lets only that study's runs begin.
 func TestRunsOfAStudyAreApprovedInAdvance(t *testing.T) {
 	s := newSite(t)
 	s.write(strings.Replace(allowing, "approval: automatic", "approval: by-hand", 1))

@@ -20,8 +20,8 @@ const partSize = 1 << 20
 
 // Asking is what a student sends to the aggregator with a round.
 type Asking struct {
-	// Forget: the student never asks the rounds below it again. Once this one is released their
-	// answers are dropped, which thousands of large ones need.
+	// Forget: the student never asks the rounds below it again. Their answers are dropped once this round is
+	// released, which saves space for thousands of large ones.
 	Forget uint64
 	// Hold asks for a round that selects by its own sums, after which the aggregator caches them. This works even
 	// if the round was released before; the release stays the same.
@@ -52,7 +52,7 @@ func (c *Client) Ask(
 	return release, err
 }
 
-// failure is a word for why a call failed, without what the error says of others.
+// failure is a word for why a call failed, without names from the error.
 func failure(err error) string {
 	switch {
 	case err == nil:

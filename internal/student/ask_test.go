@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// received puts a round together as the aggregator does, and checks its parts.
+// received assembles a round as the aggregator does, and checks its parts.
 func received(t *testing.T, stream conclavev1.StudentService_AskServer) ([]byte, int) {
 	var raw []byte
 	for n := uint32(0); ; n++ {
@@ -77,7 +77,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 	}
 }
 
-// An aggregator that refuses before it has read all parts must be listened to.
+// A student must notice a refusal that comes before all parts are sent.
 func TestARefusalInTheMiddleOfTheParts(t *testing.T) {
 	s := &service{ask: func(int, conclavev1.StudentService_AskServer) error {
 		return status.Error(codes.ResourceExhausted, "over budget")

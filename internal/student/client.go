@@ -22,38 +22,36 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Errors that a caller may want to tell apart with errors.Is.
+// Errors to match with errors.Is.
 var (
 	// ErrOverBudget: the aggregator refused a question that the budget does
 	// not cover. Nothing was asked or charged.
 	ErrOverBudget = errors.New("the budget does not cover the question")
-	// ErrStudy: the aggregator refused, since the study of the run has ended, or is not the one that the dataset
-	// wants. Nothing was asked or charged. It matches ErrRefused too.
+	// ErrStudy: the aggregator refused because the run's study has ended, or is not the one that the dataset
+	// requires. Nothing was asked or charged. It also matches ErrRefused.
 	ErrStudy = errors.New("the study does not allow it")
 	// ErrRefused: the aggregator refused for another lasting reason.
 	ErrRefused = errors.New("the aggregator refused")
-	// ErrRunExists: a run of this name was opened with another spec, or is in the queue's
-	// books and is not the same, or has ended.
+	// ErrRunExists: a run of this name was opened with another spec, was submitted as a different run, or has ended.
 	ErrRunExists = errors.New("the name is taken")
 	// ErrUnreachable: no aggregator answered within Config.Patience.
 	ErrUnreachable = errors.New("the aggregator cannot be reached")
 	// ErrFailed: the aggregator failed at the request for all of
 	// Config.Patience.
 	ErrFailed = errors.New("the aggregator fails at the request")
-	// ErrNotHeld: the aggregator does not know what the request is about: of a selection,
-	// the sums that it selects by; see Hold in [Asking].
+	// ErrNotHeld: the aggregator lacks what the request needs, such as the sums of a selection; see Hold in [Asking].
 	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
 	// ErrCertificate: this student's own certificate is no longer accepted.
 	ErrCertificate = errors.New("the certificate is not accepted")
 )
 
-// certificateError makes an error match ErrCertificate; the words are its own.
+// certificateError makes an error match ErrCertificate without changing its text.
 type certificateError struct{ error }
 
 func (e certificateError) Unwrap() error        { return e.error }
 func (e certificateError) Is(target error) bool { return target == ErrCertificate }
 
-// Client is a student's connection, or an operator's. It is safe for use by several goroutines.
+// Client is a student's or an operator's connection. It is safe for concurrent use.
 type Client struct {
 	cfg  Config
 	log  *zap.Logger
@@ -92,7 +90,7 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// OpenRun registers the run, or finds it again.
+// OpenRun opens the run, or finds it again.
 func (c *Client) OpenRun(ctx context.Context, spec *conclavev1.RunSpec) (resp *conclavev1.OpenRunResponse, err error) {
 	err = c.retry(ctx, "open the run", func() error {
 		resp, err = c.api.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
@@ -112,7 +110,7 @@ func (c *Client) CloseRun(ctx context.Context, run string, manifest []byte) (sea
 	return sealed, err
 }
 
-// Sign signs a statement by the student's certificate.
+// Sign signs a statement with the student's certificate.
 func (c *Client) Sign(s attest.Statement) (attest.Signature, error) {
 	return attest.SignBy(c.cfg.TLS, s)
 }
@@ -167,7 +165,7 @@ func each[M any](stream grpc.ServerStreamingClient[M], take func(*M)) error {
 func (c *Client) retry(ctx context.Context, what string, call func() error) error {
 	pauses := dial.Pauses(c.cfg.Retry)
 	start := time.Now()
-	var failing time.Time // since when every answer was a failure; zero: it was not
+	var failing time.Time // start of the current series of failures; zero outside one
 	for {
 		err := call()
 		if err == nil {
@@ -221,7 +219,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			}
 			return fmt.Errorf("%s: %w: %s", what, ErrRefused, message)
 		}
-		if !c.met.Load() && status.Code(err) != codes.Unauthenticated { // which is an answer
+		if !c.met.Load() && status.Code(err) != codes.Unauthenticated { // which is also an answer
 			if err := c.conn.Probe(ctx); err != nil {
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.cfg.Aggregator, err)
 			}
@@ -236,7 +234,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 	}
 }
 
-// isOfStudy says whether a call was refused for the study of its run.
+// isOfStudy reports whether the run's study is the reason for a refusal.
 func isOfStudy(err error) bool {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == study.Reason &&
@@ -247,12 +245,12 @@ func isOfStudy(err error) bool {
 	return false
 }
 
-// NothingMore says whether an error means that nothing more can be asked in a run, whose releases stay good: its budget
-// is used up, or its study has ended.
+// NothingMore reports whether an error ends a run's questions although its releases stay valid: its budget is used
+// up, or its study has ended.
 func NothingMore(err error) bool { return errors.Is(err, ErrOverBudget) || errors.Is(err, ErrStudy) }
 
-// renewable asks, of a connection whose certificate ended, whether the one on disk now may
-// do: nil, or what the aggregator has against it.
+// renewable checks, after the connection's certificate ended, whether the one on disk may work. It returns nil, or
+// the aggregator's objection.
 func (c *Client) renewable(ctx context.Context) error {
 	if err := c.conn.Probe(ctx); err != nil && !errors.Is(err, certs.ErrExpired) {
 		return certificateError{fmt.Errorf("aggregator %s: %w", c.cfg.Aggregator, err)}

@@ -30,7 +30,7 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 			notYet := status.Error(code, "not yet")
 			s := opens(notYet, notYet, notYet, nil)
 			client := connected(t, s)
-			client.met.Store(true) // asks for no certificate check in between
+			client.met.Store(true) // skips the certificate check in between
 			got, err := client.OpenRun(testkit.Within(t), &conclavev1.RunSpec{Name: "r"})
 			if err != nil || got.Aggregator != "r" || s.count() != 4 {
 				t.Errorf("got %v, error %v after %d calls; want the answer of the fourth", got, err, s.count())
@@ -39,7 +39,7 @@ func TestTroublesThatPassAreWaitedFor(t *testing.T) {
 	}
 }
 
-// A student that called too often waits as long as it is told, and is not over budget.
+// A student that called too often waits as long as it is told, and does not treat this as an exhausted budget.
 func TestTooManyCallsAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	const rest = 300 * time.Millisecond
@@ -65,9 +65,8 @@ func TestTooManyCallsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Lasting refusals end a call at once. An aggregator that answers every time with a failure will never
-// do otherwise, and a certificate that ended may have been renewed, or not: both are asked again, for
-// some time.
+// Lasting refusals end a call at once. Failures of the aggregator, and an ended certificate that may be renewed, are
+// retried for some time.
 func TestRefusalsEndACall(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[codes.Code]error{
@@ -100,7 +99,7 @@ func TestRefusalsEndACall(t *testing.T) {
 	}
 }
 
-// A certificate that ended in the middle may have been renewed.
+// A certificate that ended during a call may have been renewed.
 func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the certificate ended")
@@ -134,7 +133,7 @@ func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-// Once met, an aggregator may be away for longer than the patience.
+// After a first answer, an aggregator may be away for longer than the patience.
 func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	dir := certstest.New(t)

@@ -68,8 +68,7 @@ func DefaultConfig() Config {
 // over both, and validates the result.
 func LoadConfig(path string) (Config, error) { return loadConfig(path, Config.Validate) }
 
-// LoadConnection is LoadConfig for commands that only ask the aggregator something: the file need not say what is to
-// be run.
+// LoadConnection is LoadConfig for callers that only query the aggregator: the file need not say what to run.
 func LoadConnection(path string) (Config, error) { return loadConfig(path, Config.validateConnection) }
 
 func loadConfig(path string, validate func(Config) error) (Config, error) {
@@ -89,7 +88,7 @@ func loadConfig(path string, validate func(Config) error) (Config, error) {
 	return c, nil
 }
 
-// machine is the name of this machine, as far as it can be a worker's.
+// machine is the name of this machine, shortened to a valid worker name.
 func machine() string {
 	name, err := os.Hostname()
 	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), "-._")
@@ -105,12 +104,12 @@ var (
 )
 
 const (
-	// maxWorker leaves room for the number of one among several.
+	// maxWorker leaves room for a number after the name.
 	maxWorker  = 100
 	maxWorkers = 64
 )
 
-// Validate reports every field that cannot work.
+// Validate reports every invalid field.
 func (c Config) Validate() error {
 	var errs config.Problems
 	need := errs.Need
@@ -130,7 +129,7 @@ func (c Config) Validate() error {
 	return errors.Join(c.validateConnection(), errors.Join(errs...))
 }
 
-// validateConnection reports every field that keeps the aggregator from being asked.
+// validateConnection reports every field that prevents a connection to the aggregator.
 func (c Config) validateConnection() error {
 	var errs config.Problems
 	need := errs.Need

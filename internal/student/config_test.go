@@ -60,7 +60,7 @@ func TestConfigsThatCannotWork(t *testing.T) {
 	}
 }
 
-// A worker has a name by itself. Who only asks needs neither a run nor a queue.
+// A worker has a default name. A connection needs neither a run nor a queue.
 func TestWorkersAndConnections(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student.yaml")
 	write(t, path, strings.Replace(good, "run: run.yaml", "queue: true", 1))

@@ -16,7 +16,7 @@ import (
 // transfer starts from the beginning, and returns the destination. The error matches [ErrNotHeld] if the student
 // submitted no such run, and [ErrRefused] if the bundle is not available now. Fetch does not verify the bundle.
 func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (io.Writer, error)) error {
-	var own error // of this machine, which no aggregator can fix
+	var own error // a local error, which no aggregator can fix
 	err := q.retry(ctx, "fetch the run", func() error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

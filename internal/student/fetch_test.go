@@ -10,7 +10,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// FetchRun sends what a test says, the last of it without end.
+// FetchRun sends the test's messages, and the last one endlessly.
 func (s *queueService) FetchRun(_ *conclavev1.FetchRunRequest, stream conclavev1.RunService_FetchRunServer) error {
 	for i := 0; ; i = min(i+1, len(s.fetched)) {
 		m := &conclavev1.FetchRunResponse{}
@@ -28,7 +28,7 @@ func (s *queueService) FetchRun(_ *conclavev1.FetchRunRequest, stream conclavev1
 	}
 }
 
-// What an aggregator sends besides the bytes that it spoke of ends the fetch, and no more is written.
+// A fetch fails if the aggregator sends anything besides the announced bytes, and writes no more.
 func TestAnAggregatorThatSendsOtherThings(t *testing.T) {
 	size := func(n uint64) *conclavev1.FetchRunResponse {
 		return &conclavev1.FetchRunResponse{Message: &conclavev1.FetchRunResponse_Size{
@@ -40,7 +40,7 @@ func TestAnAggregatorThatSendsOtherThings(t *testing.T) {
 	for name, c := range map[string]struct {
 		fetched []*conclavev1.FetchRunResponse
 		endless bool
-		want    string // empty for a bundle
+		want    string // empty for a valid bundle
 	}{
 		"a bundle":         {[]*conclavev1.FetchRunResponse{size(10), chunk(4), chunk(6)}, false, ""},
 		"nothing":          {nil, false, "sent no bundle"},

@@ -21,23 +21,21 @@ import (
 )
 
 const (
-	// reportEvery bounds how often progress is sent, heartbeat how seldom.
+	// reportEvery is the shortest interval between progress messages, heartbeat the longest.
 	reportEvery = 500 * time.Millisecond
 	heartbeat   = 5 * time.Second
-	// leaveWithin bounds how long giving a run back waits for the aggregator, which in any case notices a lost
-	// worker.
+	// leaveWithin bounds how long returning a run waits for the aggregator, which notices a lost worker in any case.
 	leaveWithin = 5 * time.Second
-	// claimKey is the metadata that carries the claim of the worker that holds a run.
+	// claimKey is the metadata key that carries the claim of a run's worker.
 	claimKey = "conclave-claim"
 )
 
-// Held is a run that is this worker's, until it is finished or given back, or until its
-// context ends.
+// Held is a run that this worker has, until it is finished or returned, or its context ends.
 type Held struct {
 	Run *conclavev1.ClaimedRun
 
 	queue  *Queue
-	worker *conclavev1.Worker // as which the stream is opened again
+	worker *conclavev1.Worker // identity for reopening the stream
 	client *Client
 
 	ctx     context.Context
@@ -53,7 +51,7 @@ type Held struct {
 	progress *conclavev1.RunProgress
 }
 
-// LostError says that a run is no longer the worker's.
+// LostError says that the worker no longer has a run.
 type LostError struct {
 	// State is the final state; waiting or running if another worker has or will get the run.
 	State  conclavev1.RunState
@@ -67,11 +65,11 @@ func (e *LostError) Error() string {
 	return "the run is no longer this worker's: " + e.Reason
 }
 
-// Claim waits for a run of the worker's dataset and takes it. It waits without end while the
-// aggregator is away, if that has answered anything before.
+// Claim waits for a run of the worker's dataset and takes it. After a first answer it waits without limit while the
+// aggregator is away.
 func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, error) {
 	h := &Held{queue: q, leaving: make(chan struct{})}
-	// The stream outlives ctx, so that the run can be given back when ctx ends.
+	// The stream outlives ctx, so that the run can be returned when ctx ends.
 	h.stream, h.drop = context.WithCancel(context.WithoutCancel(ctx))
 	waiting := context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, h.drop) })
 	var stream conclavev1.RunService_ClaimRunClient
@@ -134,15 +132,13 @@ func (q *Queue) claim(ctx, waiting context.Context,
 	return stream, m.GetClaimed(), nil
 }
 
-// Context ends when the run is no longer the worker's; its cause is a [*LostError] then, or
-// matches [ErrCertificate].
+// Context ends when the worker loses the run; its cause is then a [*LostError], or matches [ErrCertificate].
 func (h *Held) Context() context.Context { return h.ctx }
 
-// Client asks for the run, with the claim to it. It ends with the client that the queue is
-// of.
+// Client makes calls for the run, with its claim. It ends with the queue's client.
 func (h *Held) Client() *Client { return h.client }
 
-// Report says how far the run is. The newest word is sent, now and then.
+// Report sets the run's progress. The newest state is sent at intervals.
 func (h *Held) Report(p *conclavev1.RunProgress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,12 +151,12 @@ func (h *Held) newest() *conclavev1.RunProgress {
 	return h.progress
 }
 
-// passing are codes of troubles that pass by themselves.
+// passing are the codes of temporary failures.
 var passing = []codes.Code{
 	codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown,
 }
 
-// keep holds the run until it is finished, given back or lost.
+// keep keeps the run until it is finished, returned or lost.
 func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 	pauses := dial.Pauses(h.queue.cfg.Retry)
 	for {
@@ -178,7 +174,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 				return
 			}
 			select {
-			case <-h.leaving: // there is nobody to give it back to; its grace ends by itself
+			case <-h.leaving: // the aggregator is away; the grace period ends by itself
 				return
 			default:
 			}
@@ -252,13 +248,13 @@ func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
 		if err := stream.Send(&conclavev1.ClaimRunRequest{
 			Message: &conclavev1.ClaimRunRequest_Progress{Progress: p},
 		}); err != nil {
-			return <-over // which has the reason
+			return <-over // it has the reason
 		}
 		sent, last = p, time.Now()
 	}
 }
 
-// GiveBack returns the run to its place in the queue, and says whether the aggregator was reached. If not, the
+// GiveBack returns the run to its place in the queue, and reports whether the aggregator was reached. If not, the
 // aggregator takes the run back after the worker's grace period.
 func (h *Held) GiveBack() (told bool) {
 	h.leave.Do(func() { close(h.leaving) })
@@ -270,8 +266,8 @@ func (h *Held) GiveBack() (told bool) {
 // when the worker returns.
 func (h *Held) Leave() { h.release(0) }
 
-// Confirm asks whether the run is still this worker's; if not, the error is a [*LostError]. The context of a lost
-// run may end only later, and until then other calls are refused as if the run were at fault.
+// Confirm asks whether the worker still has the run; if not, the error is a [*LostError]. The context of a lost run
+// may end later, and until then other calls fail as if the run were at fault.
 func (h *Held) Confirm(ctx context.Context) error {
 	lost := new(LostError)
 	if errors.As(context.Cause(h.ctx), &lost) {
@@ -292,7 +288,7 @@ func (h *Held) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// release ends the stream, at the latest after so long.
+// release ends the stream, at the latest after this time.
 func (h *Held) release(within time.Duration) {
 	patience := time.AfterFunc(within, h.drop)
 	h.kept.Wait()
@@ -301,7 +297,7 @@ func (h *Held) release(within time.Duration) {
 	h.end(context.Canceled)
 }
 
-// Finish reports how the run ended. If the run is no longer the worker's, the error matches [ErrRefused].
+// Finish reports how the run ended. If the worker no longer has the run, the error matches [ErrRefused].
 func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason string,
 	results []*conclavev1.RunResult) error {
 	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason,

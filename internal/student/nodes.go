@@ -6,7 +6,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Nodes returns how the nodes of all datasets stand, to certificates of the role operator.
+// Nodes returns the state of the nodes of all datasets, for certificates of role operator.
 func (c *Client) Nodes(ctx context.Context) (nodes []*conclavev1.NodeStatus, err error) {
 	api := conclavev1.NewOperatorServiceClient(c.conn)
 	var after *conclavev1.NodeName

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// chunkBytes is the size of a chunk of a bundle, and the most that an aggregator takes.
+	// chunkBytes is the size of a bundle's chunk, the largest that an aggregator accepts.
 	chunkBytes = 256 << 10
-	// givenAtOnce bounds the bundles that a worker sends at the same time. No aggregator asks for more.
+	// givenAtOnce bounds a worker's concurrent bundles. No aggregator asks for more.
 	givenAtOnce = 4
 )
 
-// Send sends a bundle of a size in bytes, which write writes.
+// Send sends a bundle of this many bytes, produced by write.
 type Send func(bytes int64, write func(io.Writer) error) error
 
-// Give sends a finished run by one call of send. An error without that says why there is nothing to send.
+// Give sends a finished run with one call of send. An error without such a call says why there is nothing to send.
 type Give func(run string, send Send) error
 
-// Offer hands out finished runs of the dataset until ctx ends, or the aggregator does not want that. give is called
-// for each that is wanted, for several at the same time; all of these have returned when Offer does.
+// Offer offers finished runs of the dataset until ctx ends, or the aggregator does not support it. give is called for
+// each wanted run, concurrently; all calls have returned when Offer does.
 func (q *Queue) Offer(ctx context.Context, process string, give Give) error {
 	var giving errgroup.Group
 	giving.SetLimit(givenAtOnce)
@@ -87,12 +87,12 @@ func (q *Queue) give(ctx context.Context, wanted *conclavev1.WantedRun, give Giv
 		}
 	}
 	if err != nil && begun {
-		return err // the stream breaks, and whoever fetches it is told
+		return err // the stream breaks, and the recipient is told
 	}
 	if closed := stream.CloseSend(); closed != nil {
 		return errors.Join(err, closed)
 	}
-	for { // what was sent is on its way until the aggregator ends the stream
+	for { // the data is in flight until the aggregator ends the stream
 		if _, over := stream.Recv(); over != nil {
 			if errors.Is(over, io.EOF) {
 				return err
@@ -102,7 +102,7 @@ func (q *Queue) give(ctx context.Context, wanted *conclavev1.WantedRun, give Giv
 	}
 }
 
-// chunks sends what is written in chunks, each when the aggregator asks for it.
+// chunks sends written data in chunks, each on the aggregator's request.
 type chunks struct {
 	stream conclavev1.RunService_SendRunClient
 	next   []byte

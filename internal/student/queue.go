@@ -68,7 +68,7 @@ func (q *Queue) Cancel(ctx context.Context, run string, force bool) (*conclavev1
 	return response.GetRun(), err
 }
 
-// Remove drops what is stored of a run that has ended.
+// Remove drops the stored data of a run that has ended.
 func (q *Queue) Remove(ctx context.Context, run string) error {
 	return q.retry(ctx, "remove the run", func() error {
 		_, err := q.runs.RemoveRun(ctx, &conclavev1.RemoveRunRequest{Run: run})

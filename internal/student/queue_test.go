@@ -26,21 +26,21 @@ type queueService struct {
 	conclavev1.UnimplementedRunServiceServer
 	conclavev1.UnimplementedStudentServiceServer
 
-	// claim decides what comes of the streams, which the number counts; nil holds the run.
+	// claim handles the streams by number; nil gives out the run.
 	claim func(call int, stream conclavev1.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
 	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
-	// fetched is what comes of a run, the last of it again and again if it is endless.
+	// fetched is the bundle's messages; if endless, the last one repeats.
 	fetched []*conclavev1.FetchRunResponse
 	endless bool
-	// shown is how the run stands; nil where there is none.
+	// shown is the run's status, nil without a run.
 	shown *conclavev1.RunStatus
 
 	mu       sync.Mutex
 	workers  []*conclavev1.Worker
 	progress []*conclavev1.RunProgress
 	finished []*conclavev1.FinishRunRequest
-	claims   []string // that came with calls of students
+	claims   []string // claims in students' calls
 	watches  int
 	over     chan error // how streams ended
 }
@@ -60,7 +60,7 @@ func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) err
 	return s.claim(call, stream)
 }
 
-// hold gives the run, and takes progress until the worker goes.
+// hold gives out the run, and takes progress until the worker leaves.
 func (s *queueService) hold(stream conclavev1.RunService_ClaimRunServer) error {
 	if err := give(stream); err != nil {
 		return err
@@ -138,7 +138,7 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 	return newClient(t, studentConfig(dir, address)).Queue()
 }
 
-// claimed is the run as a worker has claimed it.
+// claimed is the run after a worker claimed it.
 func claimed(t *testing.T, s *queueService) *Held {
 	t.Helper()
 	held, err := serveQueue(t, s).Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"})
@@ -146,7 +146,7 @@ func claimed(t *testing.T, s *queueService) *Held {
 	return held
 }
 
-// A stream that breaks is opened again with the claim, and the run goes on.
+// A broken stream is reopened with the claim, and the run continues.
 func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	t.Parallel()
 	s := &queueService{}
@@ -176,7 +176,7 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	if !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
-	_, err = q.OpenRun(testkit.Within(t), &conclavev1.RunSpec{}) // not the holder's
+	_, err = q.OpenRun(testkit.Within(t), &conclavev1.RunSpec{}) // not the claim's
 	testkit.Must(t, err)
 	testkit.Must(t,
 		held.Finish(testkit.Within(t), conclavev1.RunState_RUN_STATE_DONE, "", []*conclavev1.RunResult{{Name: "x"}}))
@@ -201,14 +201,14 @@ func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	}
 }
 
-// Who gives a run back ends its requests, so that nobody has to wait for a grace.
+// Returning a run ends its requests, so that nobody waits for a grace period.
 func TestGivingBackEndsTheRequests(t *testing.T) {
 	s := &queueService{}
 	q := serveQueue(t, s)
 	ctx, stop := context.WithCancel(testkit.Within(t))
 	held, err := q.Claim(ctx, &conclavev1.Worker{Dataset: "d", Name: "w"})
 	testkit.Must(t, err)
-	stop() // the worker is told to stop; the run is still its own
+	stop() // the worker is told to stop, but still has the run
 	if held.Context().Err() != nil {
 		t.Error("the run's context ended with the worker's")
 	}
@@ -218,12 +218,12 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 	if err := testkit.Receive(t, s.over); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v, want the end of its requests", err)
 	}
-	if !held.GiveBack() { // once more does nothing
+	if !held.GiveBack() { // a second call does nothing
 		t.Error("the aggregator was told, and not told")
 	}
 }
 
-// A run whose aggregator is away cannot be given back, which is said and not waited for.
+// A run cannot be returned while the aggregator is away; this is reported without a wait.
 func TestGivingBackToNobody(t *testing.T) {
 	broken := make(chan struct{})
 	s := &queueService{}
@@ -246,8 +246,7 @@ func TestGivingBackToNobody(t *testing.T) {
 	}
 }
 
-// A certificate that ended may have been renewed: the run is held on with the one that is
-// there.
+// A certificate that ended may have been renewed: the worker keeps the run with the new one.
 func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	back := make(chan struct{})
 	s := &queueService{}
@@ -272,12 +271,12 @@ func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	}
 }
 
-// Whose a run is, the queue says.
+// The queue says who has a run.
 func TestConfirm(t *testing.T) {
 	running, waiting := conclavev1.RunState_RUN_STATE_RUNNING, conclavev1.RunState_RUN_STATE_WAITING
 	for _, c := range []struct {
 		shown *conclavev1.RunStatus
-		want  string // empty where the run is the worker's
+		want  string // empty if the worker has the run
 	}{
 		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
 		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
@@ -298,7 +297,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A run that is taken away ends the context, with the reason.
+// Taking a run away ends its context with the reason.
 func TestARunThatIsTakenAway(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		s := &queueService{}
@@ -309,7 +308,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 			if call > 0 {
 				return stream.Send(end)
 			}
-			if err := give(stream); err != nil || again { // learned when it comes back
+			if err := give(stream); err != nil || again { // learned when it reconnects
 				return err
 			}
 			return stream.Send(end)
@@ -325,7 +324,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// It ends in order, so that a run which comes at that moment is given back, and not lost.
+// It ends properly, so that a run that arrives at that moment is returned and not lost.
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	s := &queueService{}
 	s.claim = func(_ int, stream conclavev1.RunService_ClaimRunServer) error {
@@ -350,7 +349,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// A watch goes on over a change of leader, and ends with the run.
+// A watch continues after a change of leader, and ends with the run.
 func TestAWatchGoesOn(t *testing.T) {
 	s := &queueService{watch: func(call int, stream conclavev1.RunService_WatchRunServer) error {
 		state := []conclavev1.RunState{conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING,
@@ -362,7 +361,7 @@ func TestAWatchGoesOn(t *testing.T) {
 		if call == 0 {
 			return status.Error(codes.Unavailable, "stopping")
 		}
-		return nil // in order, although the second time the run has not ended
+		return nil // a normal end, although the run has not ended the second time
 	}}
 	q := serveQueue(t, s)
 	var states []conclavev1.RunState

@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// service is an aggregator that does what a test tells it. Its functions get
-// the number of the call, from 0.
+// service is a scripted aggregator. Its functions get the number of the call, from 0.
 type service struct {
 	conclavev1.UnimplementedStudentServiceServer
 	open   func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error)
@@ -62,14 +61,14 @@ func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.
 	return s.ledger(s.next(), stream)
 }
 
-// serve starts an aggregator over TLS and returns its address and its stop.
+// serve starts an aggregator over TLS and returns its address and a function that stops it.
 func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	t.Helper()
 	return tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), address,
 		func(server *grpc.Server) { conclavev1.RegisterStudentServiceServer(server, s) })
 }
 
-// studentConfig is the configuration of a student that loses no time.
+// studentConfig is the configuration of a student with short pauses.
 func studentConfig(dir, address string) Config {
 	c := DefaultConfig()
 	c.Aggregator, c.Dataset, c.Run = address, "data", "run.yaml"
@@ -90,13 +89,13 @@ func newClient(t *testing.T, c Config) *Client {
 	return client
 }
 
-// connected is a client of a server that does what s says.
+// connected is a client of the scripted server.
 func connected(t *testing.T, s *service) *Client {
 	t.Helper()
 	return patient(t, s, 10*time.Second)
 }
 
-// patient is connected with so much patience.
+// patient is connected with this patience.
 func patient(t *testing.T, s *service, patience time.Duration) *Client {
 	t.Helper()
 	dir := certstest.New(t)
@@ -106,8 +105,7 @@ func patient(t *testing.T, s *service, patience time.Duration) *Client {
 	return newClient(t, c)
 }
 
-// opens is an aggregator that gives the errors in turn, the last one again and again, where nil is an
-// opened run.
+// opens is an aggregator that returns these errors in turn, then the last one forever; nil opens the run.
 func opens(errs ...error) *service {
 	return &service{open: func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{Aggregator: r.Spec.GetName()}, errs[min(call, len(errs)-1)]

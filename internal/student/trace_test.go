@@ -15,8 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A round is one span, however often it is asked, and the aggregator hears of it. A fit is
-// none, and goes out without one.
+// A round is one span, however often it is asked, and the aggregator gets its context. A fit has no span.
 func TestSpansOfAStudent(t *testing.T) {
 	told := make(chan string, 10)
 	s := &service{ask: func(call int, stream conclavev1.StudentService_AskServer) error {

@@ -12,8 +12,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Block is what a run says of the study that it is of. It stands in the run's spec, in ledgers, certificates and
-// reports, and people read it before they let the run begin.
+// Block is what a run says about its study. It is in the run's spec, in ledgers, certificates and reports, and people
+// read it before they let the run begin.
 type Block struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -26,19 +26,19 @@ type Block struct {
 
 // Why a run is refused for its study.
 var (
-	// ErrOther: the run is of no study, or of another one than is wanted.
+	// ErrOther: the run belongs to no study, or to another one than is required.
 	ErrOther = errors.New("not the study")
 	// ErrEnded: the study's last day is over.
 	ErrEnded = errors.New("the study has ended")
 )
 
-// Reason and Domain tell a student, in the details of a refusal, that it is for the study of its run.
+// Reason and Domain, in the details of a refusal, tell a student that the run's study is the reason.
 const (
 	Reason = "STUDY"
 	Domain = "conclave"
 )
 
-// Block is what runs of the study say of it; text is that of its file.
+// Block is what the study's runs say about it; text is the content of its file.
 func (s *Study) Block(text []byte) (*Block, error) {
 	end, err := s.End()
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Study) Block(text []byte) (*Block, error) {
 		Expires: end.AddDate(0, 0, -1).Format(time.DateOnly), SHA256: Hash(text)}, nil
 }
 
-// FromWire is the block of a spec, nil where there is none. It checks nothing.
+// FromWire is the block of a spec, or nil. It checks nothing.
 func FromWire(pb *conclavev1.Study) *Block {
 	if pb == nil {
 		return nil
@@ -57,7 +57,7 @@ func FromWire(pb *conclavev1.Study) *Block {
 		Contact: pb.GetContact(), Expires: pb.GetExpires(), SHA256: pb.GetSha256()}
 }
 
-// Wire is the block as it travels in a spec, nil for none.
+// Wire is the block as sent in a spec, nil for none.
 func (b *Block) Wire() *conclavev1.Study {
 	if b == nil {
 		return nil
@@ -66,7 +66,7 @@ func (b *Block) Wire() *conclavev1.Study {
 		Expires: b.Expires, Sha256: b.SHA256}
 }
 
-// Validate refuses what may not be shown on a line, and what names no document. No block is one.
+// Validate refuses texts that cannot be shown on one line, and an invalid hash. A nil block is valid.
 func (b *Block) Validate() error {
 	if b == nil {
 		return nil
@@ -87,7 +87,7 @@ func (b *Block) Validate() error {
 	return CheckHash("study: sha256", b.SHA256)
 }
 
-// checkLine refuses no text, and what [runspec.CheckLine] refuses.
+// checkLine refuses an empty text, and what [runspec.CheckLine] refuses.
 func checkLine(line string) error {
 	if line == "" {
 		return errors.New("none; people at the sites read it before they take part")
@@ -98,7 +98,7 @@ func checkLine(line string) error {
 	return nil
 }
 
-// CheckHash refuses what is no SHA-256 as [Hash] writes it; field names it in the error.
+// CheckHash refuses anything but a SHA-256 in the form of [Hash]; field names it in the error.
 func CheckHash(field, sum string) error {
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 || hex.EncodeToString(raw) != sum {
 		return fmt.Errorf("%s: %q is no SHA-256; write 64 lower-case hex digits, as `sha256sum study.yaml` shows them",
@@ -107,13 +107,13 @@ func CheckHash(field, sum string) error {
 	return nil
 }
 
-// Ended says whether the study is over at a moment. A day that cannot be read is over.
+// Ended reports whether the study is over at a moment. An unreadable day counts as over.
 func (b *Block) Ended(now time.Time) bool {
 	end, err := endOf(b.Expires)
 	return err != nil || !now.Before(end)
 }
 
-// Is says whether two blocks are equal; both may be nil.
+// Is reports whether two blocks are equal; both may be nil.
 func (b *Block) Is(other *Block) bool {
 	if b == nil || other == nil {
 		return b == other
@@ -121,8 +121,8 @@ func (b *Block) Is(other *Block) bool {
 	return *b == *other
 }
 
-// Admits refuses a run that is not of this study, word for word, or after its end; run is the block of the run's spec.
-// Where b is nil any study that has not ended is admitted, and none. Errors match [ErrOther] or [ErrEnded].
+// Admits refuses a run that does not belong to exactly this study, or comes after its end; run is the block of the
+// run's spec. A nil b admits any study that has not ended, and none. Errors match [ErrOther] or [ErrEnded].
 func (b *Block) Admits(run *Block, now time.Time) error {
 	switch {
 	case b == nil && run == nil:
@@ -142,7 +142,7 @@ func (b *Block) Admits(run *Block, now time.Time) error {
 	return nil
 }
 
-// String names the study to people who know it, and by the start of its hash; empty for none.
+// String is the study's name and the start of its hash; empty for none.
 func (b *Block) String() string {
 	if b == nil {
 		return ""
@@ -150,7 +150,7 @@ func (b *Block) String() string {
 	return fmt.Sprintf("study %s (%.12s)", b.Name, b.SHA256)
 }
 
-// Texts is the block with all of its texts, "none" for no block.
+// Texts is the block with all its texts, "none" for no block.
 func (b *Block) Texts() string {
 	if b == nil {
 		return "none"
@@ -158,12 +158,12 @@ func (b *Block) Texts() string {
 	return fmt.Sprintf("%+v", *b)
 }
 
-// Line is all that a person compares, on one line.
+// Line is everything that a person compares, on one line.
 func (b *Block) Line() string {
 	return fmt.Sprintf("%s; permit %s; SHA-256 %s", b.Title, b.Permit, b.SHA256)
 }
 
-// Audited is the study as a line of an audit log shows it; nil for none.
+// Audited is the study as shown in a line of an audit log; nil for none.
 func (b *Block) Audited() *auditlog.Study {
 	if b == nil {
 		return nil

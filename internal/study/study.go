@@ -75,22 +75,22 @@ type Aggregator struct {
 	Port int `yaml:"port"`
 }
 
-// MaxBytes bounds a study.yaml: the aggregator keeps one with each run that waits.
+// MaxBytes bounds a study.yaml: the aggregator stores one with each waiting run.
 const MaxBytes = 32 << 10
 
 // maxName bounds the names of sites and students, which are parts of other names.
 const maxName = 60
 
-// maxTeachers bounds the teachers of a site, whose node has no more.
+// maxTeachers bounds the teachers of a site, as for one node.
 const maxTeachers = 1 << 16
 
 // MaxSites bounds the sites of a study.
 const MaxSites = 256
 
-// Worker is the name of the student that trains the study's runs, which the operator has.
+// Worker is the student name of the operator's worker, which trains the study's runs.
 const Worker = "worker"
 
-// Read returns the study of a file and the file's text.
+// Read returns the study in a file and the file's text.
 func Read(path string) (*Study, []byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -114,9 +114,10 @@ func Default() *Study {
 		Budget: privacy.Budget{Filter: privacy.FilterGDP}}
 }
 
-// Parse reads a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate] finds.
+// Parse parses and validates a study.yaml. Unknown fields are errors, and so is everything that [Study.Validate]
+// finds.
 func Parse(text []byte) (*Study, error) {
-	if err := config.CheckYAML(text, MaxBytes); err != nil { // it comes in kits from outside
+	if err := config.CheckYAML(text, MaxBytes); err != nil { // kits bring it from outside
 		return nil, err
 	}
 	s := Default()
@@ -129,13 +130,13 @@ func Parse(text []byte) (*Study, error) {
 	return s, nil
 }
 
-// Hash is what names a study: the SHA-256 of its text, in hex.
+// Hash identifies a study: the SHA-256 of its text, in hex.
 func Hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// Validate reports every field that cannot work.
+// Validate reports every invalid field.
 func (s *Study) Validate() error {
 	var p config.Problems
 	s.validatePeople(&p)
@@ -205,7 +206,7 @@ func (s *Study) validateParties(p *config.Problems) {
 	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nobody; name at least two sites")
 }
 
-// End is the moment at which the study is over: the end of its last day, in UTC.
+// End is the moment when the study is over: the end of its last day, in UTC.
 func (s *Study) End() (time.Time, error) { return endOf(strings.TrimSpace(s.Expires)) }
 
 // endOf is the end of a day in UTC.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Addresses are where the aggregator is dialled, as role files name them.
+// Addresses are the aggregator's addresses, as role files name them.
 func (s *Study) Addresses() string {
 	all := make([]string, len(s.Aggregator.Hosts))
 	for i, host := range s.Aggregator.Hosts {
@@ -16,7 +16,7 @@ func (s *Study) Addresses() string {
 	return strings.Join(all, ", ")
 }
 
-// Words are a study for people who decide whether to take part, as lines.
+// Words describe a study, in lines, for people who decide whether to take part.
 func (s *Study) Words() string {
 	stages, sees := "none after training", "the aggregator sees the sums of each site, and adds the noise"
 	if len(s.Stages) > 0 {

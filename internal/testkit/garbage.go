@@ -7,8 +7,8 @@ import (
 
 const (
 	garbageVariable = "GOGC"
-	// Tests and the programs that they start hold little and make much garbage. With the default a fifth
-	// of the time of a small cluster goes into its collection.
+	// Tests and the programs that they start keep little in memory and make much garbage. By default a small cluster
+	// would spend a fifth of its time on garbage collection.
 	garbagePercent, garbageText = 400, "400"
 )
 
@@ -17,7 +17,7 @@ func init() {
 		return
 	}
 	debug.SetGCPercent(garbagePercent)
-	if err := os.Setenv(garbageVariable, garbageText); err != nil { // what a test starts reads it
+	if err := os.Setenv(garbageVariable, garbageText); err != nil { // started programs read it
 		panic(err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Programs builds programs of cmd into a folder; flags are those of go build. It runs cp on them by
-// go run, which keeps what it has linked in the build cache: go build links again each time.
+// Programs builds programs of cmd into a folder; flags are for go build. It runs cp on them with go run, which keeps
+// linked programs in the build cache: go build would link again each time.
 func Programs(to string, names []string, flags ...string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

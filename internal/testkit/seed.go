@@ -13,7 +13,7 @@ import (
 // seedVariable is read by rapid as well.
 const seedVariable = "RAPID_SEED"
 
-// fixedSeed is the seed of every run that names no other.
+// fixedSeed is the default seed.
 const fixedSeed = 1
 
 func init() {
@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// Seed returns the seed for what a test draws without rapid: that of rapid's property
-// tests, or a new one where they draw new ones. It logs the command that repeats it.
+// Seed returns the seed for random draws without rapid: the seed of rapid's property tests, or a new one if they use
+// new ones. It logs the command that repeats it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
@@ -38,8 +38,8 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Costly checks a property whose draws take long. With the fixed seed, which draws the same in
-// every run, it takes the first tenth of the draws; with any other seed all of them.
+// Costly checks a property whose draws take long. With the fixed seed, which draws the same in every run, it takes a
+// tenth of the draws; with any other seed all.
 func Costly(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	if _, given := os.LookupEnv(seedVariable); !given {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// A package with property tests whose tests do not import this one would draw new seeds in
-// every run, and fail by chance.
+// A package with property tests that does not import this one would draw new seeds in every run, and fail by chance.
 func TestPropertyTestsTakeTheSeed(t *testing.T) {
 	draws, seeded := map[string]bool{}, map[string]bool{}
 	Must(t, fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {
@@ -42,7 +41,7 @@ func TestPropertyTestsTakeTheSeed(t *testing.T) {
 	}
 }
 
-// Whoever names no seed gets the fixed one.
+// The default is the fixed seed.
 func TestSeedIsFixed(t *testing.T) {
 	if _, given := os.LookupEnv(seedVariable); given {
 		t.Skip(seedVariable + " is set")

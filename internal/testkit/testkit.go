@@ -1,9 +1,8 @@
-// Package testkit has what the tests of several packages share: short checks, waits
-// with a bound, and seeds.
+// Package testkit has what the tests of several packages share: short checks, waits with a bound, and seeds.
 //
-// A test that imports it takes the same seed for its property tests in every run, or
-// that of RAPID_SEED; see Seed. The command .ci/new-seeds draws one for all property tests.
-// It also collects garbage more seldom than programs do, unless GOGC is set.
+// A test that imports it uses the same seed for its property tests in every run, or that of RAPID_SEED; see Seed. The
+// command .ci/new-seeds draws one for all property tests. It also makes garbage collection less frequent, unless GOGC
+// is set.
 package testkit
 
 import (
@@ -18,13 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Patience bounds every wait of a test that has no bound of its own. A wait that succeeds
-// never uses it up, so it is long enough for a busy machine and a race detector.
+// Patience bounds every wait of a test without its own bound. A successful wait never uses it up, so it is long
+// enough for a busy machine and the race detector.
 const Patience = 5 * time.Minute
 
-// WaitTogether has three times as many parallel tests run at once as there are cores, because
-// they wait more than they compute; -parallel says otherwise. TestMain calls it, once flags are
-// parsed.
+// WaitTogether runs three times as many parallel tests at once as there are cores, because they wait more than they
+// compute; -parallel overrides it. TestMain calls it after flags are parsed.
 func WaitTogether() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
@@ -43,8 +41,8 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Value returns v and panics if err is not nil. Property tests, whose T is no testing.TB,
-// and expressions use it.
+// Value returns v and panics if err is not nil. It is for property tests, whose T is not a testing.TB, and for
+// expressions.
 func Value[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -52,7 +50,7 @@ func Value[T any](v T, err error) T {
 	return v
 }
 
-// Read returns what a file holds, and ends the test if it cannot be read.
+// Read returns the content of a file, and ends the test if it cannot be read.
 func Read(t testing.TB, path string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -60,8 +58,8 @@ func Read(t testing.TB, path string) []byte {
 	return raw
 }
 
-// Same fails the test, which goes on, with the difference of two values if there is one; what
-// says what they are, and may be empty.
+// Same fails the test, without ending it, with the difference of two values if there is one. what describes them, and
+// may be empty.
 func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
@@ -69,8 +67,8 @@ func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	}
 }
 
-// Eventually waits until holds is true, and ends the test if it is not within Patience. It
-// returns how long it waited.
+// Eventually waits until holds is true, and ends the test if it is not within Patience. It returns how long it
+// waited.
 func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -82,8 +80,8 @@ func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// Receive waits for a value on c or for c's close, and ends the test if neither comes
-// within Patience. Only the goroutine of the test may call it.
+// Receive waits for a value on c or for c's close, and ends the test if neither comes within Patience. Only the
+// test's goroutine may call it.
 func Receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(Patience)

@@ -28,7 +28,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 		err = client.Queue().Offer(ctx, c.Worker, func(run string, send student.Send) error {
 			return bundle(c.Out, run, send)
 		})
-		if errors.Is(err, student.ErrFailed) { // which can pass: runs wait for it too
+		if errors.Is(err, student.ErrFailed) { // which is temporary: runs wait for it, too
 			err = nil
 			dial.Wait(ctx, retryAfter)
 		}
@@ -61,7 +61,7 @@ func bundle(out, run string, send student.Send) error {
 // forgetEvery is the interval between searches for old results.
 const forgetEvery = time.Hour
 
-// forgetOld removes the folders of runs that were finished for so long, until ctx ends.
+// forgetOld removes the folders of runs that finished longer ago than keep, until ctx ends.
 func forgetOld(ctx context.Context, out string, keep time.Duration, log *zap.Logger) {
 	tick := time.NewTicker(forgetEvery)
 	defer tick.Stop()

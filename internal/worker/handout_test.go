@@ -21,7 +21,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// finish has a run in the queue's books as done by the worker.
+// finish marks a run as done by the worker in the queue.
 func (c *cluster) finish(name string) {
 	c.t.Helper()
 	c.submit(name, same)
@@ -33,7 +33,7 @@ func (c *cluster) finish(name string) {
 	testkit.Must(c.t, held.Finish(testkit.Within(c.t), conclavev1.RunState_RUN_STATE_DONE, "", nil))
 }
 
-// fetch is what comes of a run, over as many beginnings as it takes.
+// fetch fetches a run's bundle, with as many restarts as needed.
 func (c *cluster) fetch(name string) ([]byte, error) {
 	c.t.Helper()
 	var came bytes.Buffer
@@ -49,7 +49,7 @@ func (c *cluster) fetch(name string) ([]byte, error) {
 	return came.Bytes(), err
 }
 
-// What a worker writes comes as it is, in chunks that the wire takes; what it cannot send is said.
+// A worker's bundle arrives unchanged, in chunks of a valid size; if it cannot be sent, the reason arrives.
 func TestWhatIsHandedOutComes(t *testing.T) {
 	c := newCluster(t)
 	c.finish("a")
@@ -68,7 +68,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 				return errors.New("its folder is gone")
 			}
 			return send(int64(len(raw)), func(w io.Writer) error {
-				for piece := range slices.Chunk(raw, 300_001) { // pieces are no chunks
+				for piece := range slices.Chunk(raw, 300_001) { // pieces differ from chunks
 					if _, err := w.Write(piece); err != nil {
 						return err
 					}
@@ -104,7 +104,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 	}
 }
 
-// A real worker says what its folder lacks, and goes on.
+// A real worker reports what its folder lacks, and continues.
 func TestAWorkerHandsOutItsFolders(t *testing.T) {
 	c := newCluster(t)
 	c.finish("a")
@@ -127,7 +127,7 @@ func TestAWorkerHandsOutItsFolders(t *testing.T) {
 	}
 }
 
-// Folders of runs that were finished before a time go; whatever else lies there stays.
+// Folders of runs that finished before a time are removed; anything else stays.
 func TestOldResultsAreRemoved(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()

@@ -34,7 +34,7 @@ func (j *journal) lines() []string {
 	return strings.Split(strings.TrimSpace(j.text.String()), "\n")
 }
 
-// has says whether a line has all of the words.
+// has reports whether a line has all of the words.
 func (j *journal) has(words ...string) bool {
 lines:
 	for _, line := range j.lines() {
@@ -48,14 +48,14 @@ lines:
 	return false
 }
 
-// journal makes the workers' log one that can be read.
+// journal makes the workers' log readable for the test.
 func (c *cluster) journal() *journal {
 	j := new(journal)
 	c.log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), j, zap.DebugLevel))
 	return j
 }
 
-// saysOfNoEnd fails where the log claims that the run ended, which it did not.
+// saysOfNoEnd fails if the log claims that the run ended, which it did not.
 func (j *journal) saysOfNoEnd(t *testing.T) {
 	t.Helper()
 	for _, lie := range []string{"run ended", "FAILED", "the queue does not take"} {
@@ -65,12 +65,12 @@ func (j *journal) saysOfNoEnd(t *testing.T) {
 	}
 }
 
-// newLink is a line between a worker and the aggregator.
+// newLink is a connection between a worker and the aggregator.
 func (c *cluster) newLink() *clustertest.Proxy {
 	return clustertest.NewProxy(c.t, "worker to aggregator", "127.0.0.1:0", c.config.Aggregator)
 }
 
-// through is the configuration of a worker of another name behind the link.
+// through is the configuration of another worker behind the link.
 func (c *cluster) through(l *clustertest.Proxy) student.Config {
 	away := c.config
 	away.Aggregator, away.Worker, away.Out = l.Addr(), "away", filepath.Join(c.dir, "away")

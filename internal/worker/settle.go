@@ -22,8 +22,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// settle reports how a run ended, or gives it back. The cause may lie in the run, in the worker, or in the loss of
-// the run to another worker; only the first is reported for the run. The error is the worker's.
+// settle reports how a run ended, or returns it to the queue. The cause may be the run, the worker, or another worker
+// that took the run; only the first is reported for the run. The returned error is the worker's own.
 func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, result *results.Result,
 	err error) error {
 	// A known result is reported even if the worker stops, if that takes little time.
@@ -94,7 +94,7 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 	return nil
 }
 
-// giveBack puts a run back into the queue, and logs whether the aggregator knows.
+// giveBack returns a run to the queue, and logs whether the aggregator knows.
 func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why string, err error) (told bool) {
 	if told = held.GiveBack(); told {
 		log.Log(level, "run given back: "+why, zap.Error(err))
@@ -105,7 +105,7 @@ func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why stri
 	return told
 }
 
-// giveUp gives a run back because of the worker's own trouble, which it returns.
+// giveUp returns a run because of the worker's own problem, which it returns.
 func giveUp(held *student.Held, log *zap.Logger, err error) error {
 	if giveBack(held, log, zap.ErrorLevel, "this worker cannot go on", err) {
 		return fmt.Errorf("run %q was given back: %w", held.Run.GetName(), err)
@@ -114,14 +114,13 @@ func giveUp(held *student.Held, log *zap.Logger, err error) error {
 		held.Run.GetName(), err)
 }
 
-// isFull tells whether an error means that the worker's disk is full. The run itself may have filled it, which
-// cannot be told: if it went back to the queue without counting as lost, it would stop one worker after the other.
+// isFull reports whether an error means that the worker's disk is full. The run itself may have filled it, which
+// nobody can tell: if it went back to the queue without counting as lost, it would stop one worker after the other.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// isOwn says whether an error is about the worker, its disk or its certificate, and not
-// about the run.
+// isOwn reports whether an error is about the worker, its disk or its certificate, and not about the run.
 func isOwn(err error) bool {
 	var path *fs.PathError
 	var link *os.LinkError

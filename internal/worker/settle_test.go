@@ -28,7 +28,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A worker that was cut off for longer than its grace has lost the run, which has not ended.
+// A worker that was cut off for longer than its grace period has lost the run, which has not ended.
 func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -82,8 +82,7 @@ func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*c
 	return nil, status.Error(codes.FailedPrecondition, "held by worker v")
 }
 
-// A refusal may come before the worker hears that the run is another's: it asks, and does not
-// end what is not its own.
+// A refusal may come before the worker learns that another one has the run: it asks, and does not end that run.
 func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	testkit.Must(t, authority.Create(dir))
@@ -122,8 +121,8 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	said.saysOfNoEnd(t)
 }
 
-// Whether a disk is full by a run's own doing nobody can tell: the worker ends, and the run counts as lost, so
-// that it does not end workers for ever. Other troubles of the disk are the worker's alone.
+// Nobody can tell whether the run filled the disk. So the worker ends and the run counts as lost, which keeps it from
+// stopping workers forever. Other disk problems concern only the worker.
 func TestAFullDiskCountsAsALostWorker(t *testing.T) {
 	c := newCluster(t)
 	for name, trouble := range map[string]struct {
@@ -150,7 +149,7 @@ func TestAFullDiskCountsAsALostWorker(t *testing.T) {
 	}
 }
 
-// A run whose aggregator is away is not given back, and the log does not say so.
+// A run is not returned while the aggregator is away, and the log does not claim so.
 func TestAWorkerThatIsStoppedWhileTheAggregatorIsAway(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -1,10 +1,9 @@
-// Package worker takes runs from the aggregator's queue, one after the other, and executes
-// each as a single run is, in a folder of its own.
+// Package worker takes runs from the aggregator's queue, one after the other, and executes each like a single run, in
+// its own folder.
 //
-// Start with [Work]. A run that is interrupted, whether by a signal, a crash or a lost
-// aggregator, goes back to its place in the queue, and whoever takes it next goes on from the
-// checkpoint in its folder. What a worker is handed was written by others: it is
-// checked again before anything of it is used.
+// Start with [Work]. A run interrupted by a signal, a crash or a lost aggregator returns to its place in the queue,
+// and the next worker continues from the checkpoint in its folder. A worker's input was written by others, so it is
+// checked again before use.
 package worker
 
 import (
@@ -28,7 +27,7 @@ import (
 const (
 	// maxFolders is the largest number of unfinished runs that a worker reports to the aggregator.
 	maxFolders = 1000
-	// retryAfter is the pause after a run that was given back because of the aggregator.
+	// retryAfter is the pause after a run was returned because of the aggregator.
 	retryAfter = 5 * time.Second
 	// linger is how long a stopping worker tries to report how a run ended.
 	linger = 10 * time.Second
@@ -112,7 +111,7 @@ func (s *slot) work(ctx context.Context) error {
 	}
 	defer client.Close()
 	queue := client.Queue()
-	// Asked first, so that a mistake in the configuration is said at once and not waited on.
+	// Asked first, so that a configuration error is reported at once.
 	if _, _, err := queue.List(ctx, s.config.Dataset); err != nil {
 		return err
 	}

@@ -47,8 +47,8 @@ type cluster struct {
 	dir    string
 	config student.Config
 	queue  *student.Queue
-	log    *zap.Logger // the workers'
-	study  string      // of the runs that are submitted
+	log    *zap.Logger // the workers' log
+	study  string      // of the submitted runs
 }
 
 func newCluster(t *testing.T, change ...func(*aggregator.Config)) *cluster {
@@ -91,7 +91,7 @@ func newCluster(t *testing.T, change ...func(*aggregator.Config)) *cluster {
 	return &cluster{t, dir, c, client.Queue(), zap.NewNop(), ""}
 }
 
-// submit queues a run, with another run.yaml than it was planned by where change says so.
+// submit queues a run. change can alter its run.yaml after planning.
 func (c *cluster) submit(name string, change func(string) string) {
 	c.t.Helper()
 	folder := filepath.Join(c.dir, "submit")
@@ -114,7 +114,7 @@ func (c *cluster) submit(name string, change func(string) string) {
 
 func same(text string) string { return text }
 
-// A run of a study is opened by its worker with the words of the study, whose document lies beside its run.yaml.
+// A study's run is opened by its worker with the study's text, and its document is next to its run.yaml.
 func TestAWorkerHasTheStudyOfItsRun(t *testing.T) {
 	c := newCluster(t)
 	c.study = "name: heart\ntitle: Heart failure\npurpose: Teaching\npermit: IRB 7\ncontact: Dr. Berg\n" +
@@ -160,8 +160,8 @@ func (c *cluster) work(config student.Config) (stop func() error, ended <-chan e
 	return func() error { cancel(); return testkit.Receive(c.t, done) }, done
 }
 
-// What was tampered with fails by name, and the worker goes on with the next run, which it
-// gives back when it is told to stop.
+// A manipulated run fails by name, and the worker continues with the next run, which it returns when it is told to
+// stop.
 func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	c := newCluster(t)
 	for name, change := range map[string]func(string) string{
@@ -195,7 +195,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 		c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_RUNNING))
 		testkit.Must(t, stop())
 	}
-	// Cancelled while a worker waits for teachers with it: the worker is free again.
+	// Cancelled while its worker waits for teachers: the worker is free again.
 	stop, _ = c.work(c.config)
 	c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_RUNNING))
 	if _, err := c.queue.Cancel(testkit.Within(t), "waits-for-teachers", false); err != nil {
@@ -206,7 +206,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	testkit.Must(t, stop())
 }
 
-// A worker whose run waits for teachers that there are not is free for another run, and comes back to it.
+// A worker whose run waits for missing teachers is free for another run, and returns to the first.
 func TestAWorkerDoesNotWaitForOneRunAlone(t *testing.T) {
 	c := newCluster(t, func(a *aggregator.Config) { a.QuorumPatience = time.Second })
 	c.submit("a", same)
@@ -218,7 +218,7 @@ func TestAWorkerDoesNotWaitForOneRunAlone(t *testing.T) {
 	testkit.Must(t, stop())
 }
 
-// Two at a time, under names of their own.
+// Two at a time, under their own names.
 func TestSeveralRunsAtATime(t *testing.T) {
 	c := newCluster(t)
 	c.config.Workers = 2
@@ -235,7 +235,7 @@ func TestSeveralRunsAtATime(t *testing.T) {
 	testkit.Must(t, stop())
 }
 
-// A worker that cannot write gives its run back and ends: another one may be able to.
+// A worker that cannot write returns its run and ends, because another one may be able to.
 func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 	c := newCluster(t)
 	testkit.Must(t, os.MkdirAll(c.config.Out, 0o755))

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Choose gives prefixes of a public list of codes, sorted, so that each code has one: the finest with at most so
-// many of them. It begins with first characters and divides the prefix with the most codes by one character more,
-// as long as there is room. It looks at the list alone. It is nil where even the first characters are more than
-// most, and for a list without codes.
+// Choose returns sorted prefixes of a public list of codes, such that each code has one: the finest set with at most
+// most prefixes. It starts with first characters and repeatedly extends the prefix with the most codes by one
+// character while there is room. It depends only on the list. It is nil for an empty list, or if the first characters
+// alone exceed most.
 func Choose(codes []string, most int) []string {
 	sorted := slices.Clone(codes)
 	slices.Sort(sorted)
@@ -40,15 +40,15 @@ func Choose(codes []string, most int) []string {
 	return chosen
 }
 
-// group are the codes under a prefix, sorted; whole marks that of a code that is itself a prefix of others, and has no
-// parts.
+// group has the sorted codes under a prefix. whole marks the group of a code that is itself a prefix of others; it
+// cannot be divided.
 type group struct {
 	prefix string
 	codes  []string
 	whole  bool
 }
 
-// divided are the groups of a longer prefix, where they first differ. A prefix ends in a letter or a digit.
+// divided returns the groups of a longer prefix, where the codes first differ. A prefix ends in a letter or a digit.
 func (g group) divided() (parts []group) {
 	if len(g.codes) == 0 || g.whole || len(g.codes) == 1 && g.prefix != "" {
 		return nil
@@ -78,7 +78,8 @@ func (g group) divided() (parts []group) {
 	}
 }
 
-// cut is a code's prefix of so many bytes, longer where that would end within a character or in punctuation.
+// cut returns a code's prefix of length bytes, or a longer one if that would end within a character or in
+// punctuation.
 func cut(code string, length int) string {
 	end := min(length, len(code))
 	for end < len(code) {
@@ -91,7 +92,7 @@ func cut(code string, length int) string {
 	return code[:end]
 }
 
-// groups are a heap with the most codes on top, and of equal ones the first.
+// groups is a heap with the most codes on top; the first wins ties.
 type groups []group
 
 func (g groups) Len() int { return len(g) }

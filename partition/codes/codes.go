@@ -6,7 +6,7 @@ import "slices"
 // Prefixes groups codes by the longest prefix that they begin with.
 type Prefixes struct {
 	at      map[string]int
-	lengths []int // that prefixes have, falling
+	lengths []int // lengths of prefixes, longest first
 }
 
 // NewPrefixes takes distinct prefixes.
@@ -22,7 +22,7 @@ func NewPrefixes(prefixes []string) *Prefixes {
 	return p
 }
 
-// Of is the place of the longest prefix of a code, from 0; false where there is none.
+// Of returns the index of the longest prefix of a code; false without one.
 func (p *Prefixes) Of(code string) (place int, found bool) {
 	for _, n := range p.lengths {
 		if n > len(code) {
@@ -35,19 +35,19 @@ func (p *Prefixes) Of(code string) (place int, found bool) {
 	return 0, false
 }
 
-// Is gives the place of a prefix itself.
+// Is returns the index of a text that is itself a prefix.
 func (p *Prefixes) Is(text string) (place int, found bool) {
 	at, is := p.at[text]
 	return at, is
 }
 
-// List has the codes of a list under their prefixes.
+// List groups the codes of a list by prefix.
 type List struct {
 	known map[string]bool
 	under [][]string
 }
 
-// NewList groups the codes of a list, each once; codes without a prefix are left out.
+// NewList groups the codes of a list, each once. It omits codes without a prefix.
 func NewList(p *Prefixes, all []string) *List {
 	l := &List{known: make(map[string]bool, len(all)), under: make([][]string, len(p.at))}
 	for _, code := range all {
@@ -59,13 +59,13 @@ func NewList(p *Prefixes, all []string) *List {
 	return l
 }
 
-// Has says whether a code is in the list.
+// Has reports whether a code is in the list.
 func (l *List) Has(code string) bool { return l.known[code] }
 
-// Empty is the place of the first prefix without a code, -1 for none.
+// Empty is the index of the first prefix without a code, or -1.
 func (l *List) Empty() int {
 	return slices.IndexFunc(l.under, func(codes []string) bool { return len(codes) == 0 })
 }
 
-// At is the code under a prefix that a row is written with: the list's codes in turn, by the number of the row.
+// At is the code that a row with this prefix is written with. Rows cycle through the list's codes by row number.
 func (l *List) At(place, row int) string { return l.under[place][row%len(l.under[place])] }

@@ -87,7 +87,7 @@ func TestChoose(t *testing.T) {
 		4: {"A", "I2", "I5", "J"},
 		5: {"A", "I20", "I21", "I5", "J"},
 		7: {"A", "I20.0", "I20.1", "I20.8", "I21", "I5", "J"},
-		// A prefix with a single code is not made longer: it would say no more.
+		// A prefix with a single code is not extended, because that would add no information.
 		20: {"A00.0", "A00.1", "I20.0", "I20.1", "I20.8", "I21.0", "I21.4", "I5", "J"},
 	} {
 		testkit.Same(t, "prefixes", want, codes.Choose(icd, most))
@@ -97,7 +97,7 @@ func TestChoose(t *testing.T) {
 	testkit.Same(t, "no codes", []string(nil), codes.Choose(nil, 9))
 }
 
-// Every code has a prefix, every prefix a code, and there are no more prefixes than asked for.
+// Every code has a prefix, every prefix a code, and there are no more prefixes than requested.
 func TestChosenPrefixesHoldAllCodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOf(rapid.StringMatching(`[AB][0-2]{0,2}(\.[0-2é]{1,2})?`)).Draw(t, "codes")

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxBytes bounds a list's file: the largest classifications in use have some 400,000 codes.
+	// maxBytes bounds the file of a list: the largest classifications in use have some 400,000 codes.
 	maxBytes = 64 << 20
 	maxCodes = 1 << 20
 	maxCode  = 64 // bytes
@@ -20,9 +20,9 @@ const (
 
 var errMany = fmt.Errorf("there are more than %d codes; keep those of the schema's prefixes", maxCodes)
 
-// Read reads a list of codes: the first column of a CSV file, or a code a line. The delimiter is the first of comma,
-// semicolon, tab and | in the first line. Quotes count at the start of a cell only. A first code that [isHeader] is
-// left out. Codes are UTF-8; nothing reads the other columns. Errors say what is wrong and in which line.
+// Read reads a list of codes: the first column of a CSV file, or one code per line. The delimiter is the first of
+// comma, semicolon, tab and | in the first line. Quotes count only at the start of a cell. A first code that
+// [isHeader] is skipped. Codes are UTF-8; other columns are ignored. Errors name the problem and the line.
 func Read(r io.Reader) ([]string, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {
@@ -70,8 +70,8 @@ func Read(r io.Reader) ([]string, error) {
 	return all, nil
 }
 
-// cutRecord cuts a record off, with its line end, and gives its first cell. Of several delimiters it takes the one
-// behind that cell, or a comma, and none of a line without a code.
+// cutRecord cuts off a record with its line end, and returns its first cell. Among several delimiters it takes the
+// one after that cell, or a comma; a line without a code has none.
 func cutRecord(text, among string) (first, rest, delimiter string, ok bool) {
 	first, rest, ok = cutCell(text, among)
 	switch {
@@ -86,8 +86,8 @@ func cutRecord(text, among string) (first, rest, delimiter string, ok bool) {
 	return first, strings.TrimPrefix(rest, "\n"), among, ok
 }
 
-// cutCell cuts the cell off that a text begins with: rest begins with a delimiter or a line end, or is empty. It is not
-// ok where something stands behind closing quotes, or none close.
+// cutCell cuts off the first cell of a text. rest starts with a delimiter or a line end, or is empty. It is not ok if
+// text follows closing quotes, or quotes are not closed.
 func cutCell(text, among string) (cell, rest string, ok bool) {
 	if text == "" || text[0] != '"' {
 		end := strings.IndexAny(text, among+"\n")
@@ -113,8 +113,8 @@ func cutCell(text, among string) (cell, rest string, ok bool) {
 	}
 }
 
-// isHeader tells whether the first of these is the name of the column: code, codes, or what begins with ICD, ATC or
-// OPS, in any case; or at least three characters without a digit before codes that all have one.
+// isHeader reports whether the first code is a column name: code, codes, or a word that starts with ICD, ATC or OPS,
+// in any case; or at least three characters without a digit, if all other codes have a digit.
 func isHeader(all []string) bool {
 	if len(all) == 0 {
 		return false

@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 		{"YYYY", "2024", moment(2024, 1, 1, 0, 0, 0), nil},
 		{"DD.MM.YYYY hh:mm", "29.02.2024 23:59", moment(2024, 2, 29, 23, 59, 0), nil},
 		{"YYYY-MM-DDThh:mm:ssZ", "2024-02-29T23:59:58Z", moment(2024, 2, 29, 23, 59, 58), nil},
-		// What databases and other files give, whatever the layout is.
+		// Forms from databases and other files are read, whatever the layout.
 		{"DD.MM.YYYY", "2024-02-29", leap, nil},
 		{"DD.MM.YYYY", "2024-02-29 00:00:00", leap, nil},
 		{"YYYYMMDD", "2024-02-29T13:07", moment(2024, 2, 29, 13, 7, 0), nil},
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		{"YYYY-MM-DD hh:mm", "2024-02-29 24:00", 0, dates.ErrNone},
 		{"YYYY-MM-DD hh:mm", "2024-02-29 12:60", 0, dates.ErrNone},
 		{"YYYY-MM-DD", "2024-02-29 12:00:60", 0, dates.ErrNone},
-		// The layout comes first: this is no 13 February.
+		// The layout takes precedence, so this is not 13 February.
 		{"YYYY-DD-MM", "2024-02-13", 0, dates.ErrNone},
 		{"DD.MM.YYYY", "29.2.2024", 0, dates.ErrForm},
 		{"DD.MM.YYYY", "29.02.24", 0, dates.ErrForm},
@@ -123,7 +123,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// The start of a unit is counted and written, and comes back.
+// The start of a unit survives counting, writing and reading.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rapid.SampledFrom(dates.Resolutions).Draw(t, "resolution")

@@ -14,24 +14,24 @@ type Layout struct {
 	finest Resolution
 }
 
-// piece is a field of digits or, where field is 0, what stands between fields.
+// piece is a field of digits or, if field is 0, the text between fields.
 type piece struct {
 	field   byte // Y, M, D, h, m or s
-	digits  int  // 0: one or two
+	digits  int  // 0 allows one or two
 	between string
 }
 
-// fields are those of a moment, the coarsest first, and what one that is the last counts.
+// fields are the fields of a moment, coarsest first; the last one present sets what is counted.
 const fields = "YMDhms"
 
 var finest = [len(fields)]Resolution{Year, Month, Day, Hour, Minute, Second}
 
-// ParseLayout reads a layout such as DD.MM.YYYY or "YYYY-MM-DD hh:mm". Its fields are YYYY, MM, DD, hh, mm and ss, and
-// M and D without a leading zero. Between them may stand T, Z and what is neither letter nor digit. A field
-// comes with all coarser ones. Errors say what is wrong and what to do.
+// ParseLayout parses a layout such as DD.MM.YYYY or "YYYY-MM-DD hh:mm". Its fields are YYYY, MM, DD, hh, mm and ss,
+// and M and D without a leading zero. Between fields there may be T, Z and any character that is neither letter nor
+// digit. A field requires all coarser ones. Errors say what is wrong and what to do.
 func ParseLayout(text string) (Layout, error) {
 	l := Layout{text: text}
-	seen := 0 // a bit for each field
+	seen := 0 // one bit per field
 	for i := 0; i < len(text); {
 		letter, n := text[i], 1
 		for i+n < len(text) && text[i+n] == letter {
@@ -82,10 +82,10 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// String is the layout as it was read.
+// String is the parsed text of the layout.
 func (l *Layout) String() string { return l.text }
 
-// Tells says whether texts in the layout tell the units of a resolution apart.
+// Tells reports whether texts in the layout distinguish the units of a resolution.
 func (l *Layout) Tells(r Resolution) bool {
 	switch r {
 	case Week:

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// What is wrong with a text.
+// The problems of a text.
 var (
 	ErrForm = errors.New("not written as the layout says")
 	ErrNone = errors.New("no such date or time")
 	ErrZone = errors.New("a time zone other than UTC")
 )
 
-// Read gives the moment of a text in the layout. A text that has not its form is read as ISO 8601 has dates, which is
-// how databases and other files give them: 2024-02-29, with a time behind T or a space or without, and Z or +00
-// at the end or nothing. Parts of seconds are dropped. The error is ErrForm, ErrNone or ErrZone.
+// Read returns the moment of a text in the layout. Other texts are read as ISO 8601 dates, the form of databases and
+// other files: 2024-02-29, optionally with a time after T or a space, and Z or +00 at the end. Fractions of seconds
+// are dropped. The error is ErrForm, ErrNone or ErrZone.
 func (l *Layout) Read(text string) (Moment, error) {
 	p := parts{month: 1, day: 1}
 	if rest, fits := p.scan(l.pieces, text); fits && rest == "" {
@@ -24,7 +24,7 @@ func (l *Layout) Read(text string) (Moment, error) {
 	return ReadISO(text)
 }
 
-// ReadISO is [Layout.Read] of ISO 8601 alone.
+// ReadISO is [Layout.Read] for ISO 8601 only.
 func ReadISO(text string) (Moment, error) {
 	p := parts{month: 1, day: 1}
 	rest, fits := p.scan(isoDay, text)
@@ -55,7 +55,7 @@ func ReadISO(text string) (Moment, error) {
 	}
 }
 
-// HasTime says whether a text that ReadISO reads has a time of day.
+// HasTime reports whether a text that ReadISO accepts has a time of day.
 func HasTime(text string) bool { return len(text) > len("2024-02-29") }
 
 var (
@@ -65,10 +65,10 @@ var (
 	isoSeconds = []piece{{between: ":"}, {field: 's', digits: 2}}
 )
 
-// parts are the fields of a moment. Month and day are 1 where a text has none.
+// parts are the fields of a moment. Month and day are 1 if a text omits them.
 type parts struct{ year, month, day, hour, minute, second int }
 
-// scan reads pieces from the start of a text and gives what follows.
+// scan reads pieces from the start of a text and returns the rest.
 func (p *parts) scan(pieces []piece, text string) (rest string, fits bool) {
 	for i := range pieces {
 		if pieces[i].field == 0 {
@@ -106,7 +106,7 @@ func (p *parts) scan(pieces []piece, text string) (rest string, fits bool) {
 	return text, true
 }
 
-// moment is that of the parts. There is no year 0, and a date that time.Date moves is none.
+// moment converts the parts. It refuses year 0, and dates that time.Date would normalize.
 func (p *parts) moment() (Moment, error) {
 	t := time.Date(p.year, time.Month(p.month), p.day, p.hour, p.minute, p.second, 0, time.UTC)
 	if p.year < 1 || t.Day() != p.day || int(t.Month()) != p.month || p.hour > 23 || p.minute > 59 || p.second > 59 {

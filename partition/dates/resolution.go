@@ -19,21 +19,21 @@ const (
 	Minute  Resolution = "minute"
 	Hour    Resolution = "hour"
 	Day     Resolution = "day"
-	Week    Resolution = "week" // seven days from any day
+	Week    Resolution = "week" // seven days, from any day
 	Month   Resolution = "month"
 	Quarter Resolution = "quarter"
 	Year    Resolution = "year"
 )
 
-// Resolutions are all of them, the finest first.
+// Resolutions lists all resolutions, finest first.
 var Resolutions = []Resolution{Second, Minute, Hour, Day, Week, Month, Quarter, Year}
 
-// Coarser says whether units are longer than those of another resolution.
+// Coarser reports whether units are longer than those of another resolution.
 func (r Resolution) Coarser(o Resolution) bool {
 	return slices.Index(Resolutions, r) > slices.Index(Resolutions, o)
 }
 
-// One is a unit in words: "a day", "an hour".
+// One is one unit in words: "a day", "an hour".
 func (r Resolution) One() string {
 	if r == Hour {
 		return "an hour"
@@ -41,7 +41,7 @@ func (r Resolution) One() string {
 	return "a " + string(r)
 }
 
-// seconds is the length of a unit that always has the same, 0 of others.
+// seconds is the length of a unit if it is constant, else 0.
 func (r Resolution) seconds() int64 {
 	switch r {
 	case Second:
@@ -59,7 +59,7 @@ func (r Resolution) seconds() int64 {
 	}
 }
 
-// months is the length of a unit of whole months.
+// months is the length of a unit that has whole months.
 func (r Resolution) months() int64 {
 	switch r {
 	case Month:
@@ -71,7 +71,7 @@ func (r Resolution) months() int64 {
 	}
 }
 
-// Starts says whether a unit begins at the moment; a week may begin on any day.
+// Starts reports whether a unit starts at the moment; a week may start on any day.
 func (r Resolution) Starts(at Moment) bool {
 	if r == Week {
 		return Day.Starts(at)
@@ -82,7 +82,7 @@ func (r Resolution) Starts(at Moment) bool {
 	return at == start(floor(month(at), r.months())*r.months())
 }
 
-// Count is the number of whole units from the start of one to a moment; it is negative for a moment before.
+// Count is the number of whole units from the start of one to a moment; it is negative for an earlier moment.
 func (r Resolution) Count(from, to Moment) int64 {
 	if s := r.seconds(); s > 0 {
 		return floor(int64(to-from), s)
@@ -90,7 +90,7 @@ func (r Resolution) Count(from, to Moment) int64 {
 	return floor(month(to)-month(from), r.months())
 }
 
-// Add is the moment so many units after the start of one.
+// Add is the moment that is units after the start of one.
 func (r Resolution) Add(from Moment, units int64) Moment {
 	if s := r.seconds(); s > 0 {
 		return from + Moment(units*s)

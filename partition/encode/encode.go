@@ -1,13 +1,10 @@
 // Package encode turns rows of a table into numbers that models train on, and back.
 //
-// Every column but the label, the unit and identifiers becomes one or more features in
-// [0,1]; a numeric label (regression) is a feature as well. A number is one
-// feature, a binary column one, a categorical column one per category. A
-// nullable number or binary column has one more feature, 1 for an empty cell;
-// its value is then set to one half. A nullable categorical column has one
-// more category for empty cells. Decoding puts numbers back into their range,
-// rounds integers, and drops the decimals that a float32 feature cannot carry,
-// so that a value of few decimals comes back as it was.
+// Every column except the label, the unit and identifiers becomes one or more features in [0,1]; a numeric label
+// (regression) is a feature, too. A number is one feature, a binary column one, a categorical column one per
+// category. A nullable number or binary column has one more feature, 1 for an empty cell; its value is then one half.
+// A nullable categorical column has one more category for empty cells. Decoding clamps numbers to their range, rounds
+// integers, and drops decimals that a float32 feature cannot carry, so a value with few decimals is restored exactly.
 package encode
 
 import (
@@ -18,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// HeadKind says how the features of a head are to be made by a generator.
+// HeadKind says how a generator must produce the features of a head.
 type HeadKind string
 
 // The kinds of heads.
@@ -26,32 +23,30 @@ const (
 	HeadNumber   HeadKind = "number"   // one feature in [0,1]
 	HeadBinary   HeadKind = "binary"   // one feature, 0 or 1
 	HeadCategory HeadKind = "category" // one feature per category, one of them 1
-	HeadMissing  HeadKind = "missing"  // one feature, 1 where the column's cell is empty
+	HeadMissing  HeadKind = "missing"  // one feature, 1 if the column's cell is empty
 )
 
-// Head is a group of neighbouring features of one column.
+// Head is a group of adjacent features of one column.
 type Head struct {
 	Column int // index in Schema.Columns
 	Kind   HeadKind
-	Offset int // of the first feature
-	Width  int // of a nullable category: its categories and one more for empty cells, the last
+	Offset int // index of the first feature
+	Width  int // of a nullable category: its categories plus a last one for empty cells
 }
 
-// emptyValue stands in a number's feature when the cell is empty. It is the
-// middle of the range: public, and without a lean to either side.
+// emptyValue is a number's feature if the cell is empty: the middle of the range, which is public and favours neither
+// side.
 const emptyValue = 0.5
 
-// Encoder turns cells into features and back. It is safe for use by several
-// goroutines at once.
+// Encoder turns cells into features and back. It is safe for concurrent use.
 type Encoder struct {
 	schema *partition.Schema
 	heads  []Head
-	scales []scaler // by column, of numbers only
+	scales []scaler // by column, for numbers only
 	width  int
 }
 
-// New lays out the features of a schema: every column in order but
-// units, identifiers and a label that has classes.
+// New lays out the features of a schema: every column in order, except units, identifiers and a label with classes.
 func New(s *partition.Schema) *Encoder {
 	e := &Encoder{schema: s, scales: make([]scaler, len(s.Columns))}
 	add := func(column int, kind HeadKind, width int) {
@@ -84,17 +79,17 @@ func New(s *partition.Schema) *Encoder {
 	return e
 }
 
-// Schema is that of the rows.
+// Schema is the schema of the rows.
 func (e *Encoder) Schema() *partition.Schema { return e.schema }
 
-// Width is the number of features of a row.
+// Width is the number of features per row.
 func (e *Encoder) Width() int { return e.width }
 
-// Heads are the groups of features in order; together they are all of them.
+// Heads returns the groups of features in order; together they cover all features.
 func (e *Encoder) Heads() []Head { return slices.Clone(e.heads) }
 
-// Image is the shape of the images that the features are the pixels of, each one
-// number: row by row, the channels of a pixel together. It is nil for tables.
+// Image is the shape of the images whose pixels the features are, one number each: row by row, with the channels of a
+// pixel together. It is nil for tables.
 func (e *Encoder) Image() *partition.Image {
 	if e.schema.Image == nil {
 		return nil
@@ -114,7 +109,7 @@ func (e *Encoder) Numbers() []int {
 	return numbers
 }
 
-// Indicators says of each feature whether it is only ever 0 or 1.
+// Indicators reports for each feature whether it is always 0 or 1.
 func (e *Encoder) Indicators() []bool {
 	all := make([]bool, e.width)
 	for _, h := range e.heads {
@@ -127,8 +122,7 @@ func (e *Encoder) Indicators() []bool {
 	return all
 }
 
-// Names are the features' names: the column's, with "=category" of a category
-// and "=" of an empty cell.
+// Names are the features' names: the column's, with "=category" for a category and "=" for an empty cell.
 func (e *Encoder) Names() []string {
 	names := make([]string, 0, e.width)
 	for _, h := range e.heads {
@@ -152,13 +146,13 @@ func (e *Encoder) Names() []string {
 type Encoded struct {
 	Width    int
 	Features []float32 // rows x Width, each in [0,1]
-	Classes  []int     // per row an index of Schema.Classes; 0 when there are none
+	Classes  []int     // an index of Schema.Classes per row; 0 without classes
 }
 
 // Len is the number of rows.
 func (x *Encoded) Len() int { return len(x.Classes) }
 
-// Row are the features of a row; the slice is x's own.
+// Row returns the features of a row; x owns the slice.
 func (x *Encoded) Row(i int) []float32 {
 	return x.Features[i*x.Width : (i+1)*x.Width : (i+1)*x.Width]
 }
@@ -170,7 +164,7 @@ func (e *Encoder) Encode(t *partition.Table) *Encoded {
 	return x
 }
 
-// EncodeInto is Encode into the memory of an earlier one.
+// EncodeInto is Encode into the memory of an earlier result.
 func (e *Encoder) EncodeInto(x *Encoded, t *partition.Table) {
 	n := t.Len()
 	x.Width, x.Features = e.width, slices.Grow(x.Features[:0], n*e.width)[:n*e.width]
@@ -207,13 +201,11 @@ func (e *Encoder) encodeHead(h *Head, cell float64, out []float32) {
 	}
 }
 
-// Decode gives the cells of one row of features: numbers moved into their
-// range and freed of decimals that float32 cannot carry, integers rounded, the
-// largest of a category (the first of equals), binary and missing 1 from 0.5
-// on. class is the label's class (0 without classes). unit is the text of a
-// unit column, which may be empty; it is checked here and goes to
-// Table.Append, for its cell is always NaN. Features that are not finite, or
-// of another number, are errors.
+// Decode returns the cells of one row of features. It clamps numbers to their range, drops decimals that float32
+// cannot carry, rounds integers, takes the largest of a category (the first of equals), and makes binary and missing
+// 1 from 0.5 on. class is the label's class (0 without classes). unit is the text of a unit column, which may be
+// empty; it is only checked, because its cell is always NaN. Infinite or NaN features, or a wrong number of them, are
+// errors.
 func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64, error) {
 	if len(features) != e.width {
 		return nil, fmt.Errorf("decode a row: %d features, expected %d", len(features), e.width)
@@ -243,7 +235,7 @@ func (e *Encoder) Decode(features []float32, class int, unit string) ([]float64,
 	return cells, nil
 }
 
-// DecodeInto is [Encoder.Decode] into cells, one for each column, of features and a class that Encode made.
+// DecodeInto is [Encoder.Decode] into cells, one per column, for features and a class from Encode.
 func (e *Encoder) DecodeInto(cells []float64, features []float32, class int) {
 	s := e.schema
 	for i := range s.Columns {

@@ -73,7 +73,7 @@ func TestEncodeRegression(t *testing.T) {
 	}
 }
 
-// What a generator gives is brought into the schema.
+// Decoding makes any generator output valid for the schema.
 func TestDecodeAnyFeatures(t *testing.T) {
 	e := New(partitiontest.Clinic(t))
 	nan := math.NaN()
@@ -130,8 +130,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Encoding and decoding gives the same cells: categories, binary, empty cells
-// and integers exactly, continuous ones within what float32 can carry.
+// Encoding and decoding restores cells: categories, binary, empty cells and integers exactly, continuous ones within
+// float32 precision.
 func TestEncodeDecodeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := partitiontest.DrawSchema(t)
@@ -152,7 +152,7 @@ func TestEncodeDecodeProperty(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Append checks that the row satisfies the schema.
+			// Append checks that the row is valid for the schema.
 			partitiontest.AppendRow(t, back, cells, table.Unit(row))
 			for i := range s.Columns {
 				c := &s.Columns[i]
@@ -171,7 +171,7 @@ func TestEncodeDecodeProperty(t *testing.T) {
 				}
 			}
 		}
-		// Decoding is settled after one turn.
+		// Decoding a second time changes nothing.
 		for row, again := range encodeDecode(t, e, back) {
 			for i := range again {
 				a, b := back.Cells(row)[i], again[i]
@@ -195,7 +195,7 @@ func encodeDecode(t *rapid.T, e *Encoder, table *partition.Table) (rows [][]floa
 	return rows
 }
 
-// Decimals come back as they were written when float32 can carry them.
+// Decimals are restored as written if float32 can carry them.
 func TestDecimalsComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		span := rapid.SampledFrom([]float64{0.5, 1, 12, 30, 600, 99999}).Draw(t, "span")
@@ -247,8 +247,8 @@ func TestScaleIsMonotoneAndKeepsEdges(t *testing.T) {
 	}
 }
 
-// Shared tables come back cell by cell; a number of more than four decimals
-// (a few cells were filled with a mean) to five of them.
+// Shared tables are restored cell by cell; a number with more than four decimals (a few cells were filled with a
+// mean) to five of them.
 func TestSharedRoundTrip(t *testing.T) {
 	for _, name := range []string{"flchain", "adult", "heart_disease", "titanic", "diabetes130"} {
 		t.Run(name, func(t *testing.T) {
@@ -273,8 +273,7 @@ func TestSharedRoundTrip(t *testing.T) {
 	}
 }
 
-// Features of images are their pixels in the order of the columns, wherever the
-// label stands.
+// Features of images are their pixels in column order, wherever the label is.
 func TestEncoderImage(t *testing.T) {
 	const (
 		head  = "label: y\nformat: idx\nimage: {height: 2, width: 3, channels: 2}\ncolumns:\n"
@@ -310,7 +309,7 @@ func TestEncoderImage(t *testing.T) {
 	}
 }
 
-// Values are where the encoder puts the whole numbers of a column.
+// Values are the features of a column's whole numbers.
 func TestValues(t *testing.T) {
 	s := partitiontest.Schema(t, `columns:
   - {name: a, kind: integer, lower: 2, upper: 6}

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// patient is how often a record that breaks a constraint is drawn before it is moved by every one that says where
-	// to.
+	// patient is how often a record that breaks a constraint is redrawn before every constraint that can move it does
+	// so.
 	patient = 100
-	// mostRedrawn is how often it is drawn at most.
+	// mostRedrawn bounds how often a record is redrawn.
 	mostRedrawn = 10_000
 )
 
-// Keep draws an encoded record of each class, shape [len(classes), width]. None breaks a constraint of the schema when
-// it is decoded. A record that breaks one with `broken: move` is moved, as a node moves the rows of its
-// site; another one is drawn again, of the same class. That takes no more than the schema, so it costs no privacy.
+// Keep draws an encoded record of each class, shape [len(classes), width]. No decoded record breaks a constraint of
+// the schema. A record that breaks one with `broken: move` is moved, like rows at a node; others are redrawn with the
+// same class. This depends only on the schema, so it costs no privacy.
 func (e *Encoder) Keep(classes []int, draw func([]int) ([]float32, error)) ([]float32, error) {
 	x, err := draw(classes)
 	if err != nil || len(e.schema.Constraints()) == 0 {
@@ -61,8 +61,8 @@ func (e *Encoder) Keep(classes []int, draw func([]int) ([]float32, error)) ([]fl
 	}
 }
 
-// settle moves a record by the constraints that it breaks, and returns the number of one that it breaks all the same
-// as it is decoded; 0 for none. The class of a record was asked for and stays.
+// settle moves a record by the constraints that it breaks. It returns the number of a constraint that the decoded
+// record still breaks, or 0. The requested class does not change.
 func (e *Encoder) settle(record []float32, class int, always bool) (broken int, err error) {
 	schema := e.schema
 	cells, err := e.Decode(record, class, "")
@@ -83,7 +83,7 @@ func (e *Encoder) settle(record []float32, class int, always bool) (broken int, 
 	table := partition.NewTable(schema)
 	table.Push(cells, "")
 	copy(record, e.Encode(table).Row(0))
-	// A number may lose decimals, and be above the one that it was moved to.
+	// Encoding may drop decimals of a number, and so put it above its target.
 	if cells, err = e.Decode(record, class, ""); err != nil {
 		return 0, err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// What a row breaks is drawn again as long as that helps, moved where the constraint says where to, and an error else.
+// A row that breaks a constraint is redrawn while that helps, then moved if the constraint can move it, and otherwise
+// an error.
 func TestRowsThatAreAlwaysBroken(t *testing.T) {
 	for constraint, want := range map[string]float64{
 		"{if: {c: x}, then: {d: l}}":            1,

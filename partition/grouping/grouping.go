@@ -1,15 +1,15 @@
-// Package grouping finds which rows of a table have something in common, such as their privacy unit, where there are
-// too many rows to keep a number of each in memory: it sorts digests of them on the disk.
+// Package grouping groups the rows of a table that share something, such as their privacy unit, when there are too
+// many rows to keep a number for each in memory. It sorts digests of them on the disk.
 //
 // # How to start
 //
 //	g := grouping.New(ctx, dir)
 //	err := g.Add(rows, digests)  // by several goroutines, in any order
-//	places, err := g.Places()    // which record of its group each row is, and of how many
+//	places, err := g.Places()    // each row's place in its group, and the group's size
 //
-// Its files are readable by their owner alone. They have no name from the moment they are made on, so that they are
-// gone when they are closed and when the process dies; where a system cannot do that, they are removed when they are
-// closed. They hold digests, numbers of rows and sizes of groups: they are private.
+// Only the owner can read its files. They are unlinked as soon as they are created, so they are gone when they are
+// closed or the process dies; where a system cannot do that, they are removed when they are closed. They contain
+// digests, row numbers and sizes of groups, which are private.
 package grouping
 
 import (
@@ -20,7 +20,7 @@ import (
 	"iter"
 )
 
-// chunkRows is how many rows are sorted in memory at a time, of 40 bytes each; there are about ten such chunks.
+// chunkRows is how many rows, of 40 bytes each, are sorted in memory at a time; there are about ten such chunks.
 var chunkRows = 1 << 18
 
 // member is a row of a group.
@@ -32,13 +32,13 @@ type member struct {
 // Grouper collects rows.
 type Grouper struct {
 	outer  context.Context
-	ctx    context.Context // of the sort, which end ends
+	ctx    context.Context // of the sort; end cancels it
 	end    context.CancelFunc
 	dir    string
 	sorted *sorted[member]
 }
 
-// New begins. Files are made in dir when there are many rows.
+// New returns a grouper. It creates files in dir if there are many rows.
 func New(ctx context.Context, dir string) *Grouper {
 	g := &Grouper{outer: ctx, dir: dir}
 	g.ctx, g.end = context.WithCancel(ctx)
@@ -54,8 +54,8 @@ func New(ctx context.Context, dir string) *Grouper {
 	return g
 }
 
-// Add adds rows by their numbers in the table, each once, with the digest of what they have in common. It is safe for
-// use by several goroutines.
+// Add adds rows by their numbers in the table, each once, with the digest of what they share. It is safe for
+// concurrent use.
 func (g *Grouper) Add(rows []int, digests [][32]byte) error {
 	for i, row := range rows {
 		if err := g.sorted.add(g.ctx, member{digests[i], uint64(row)}); err != nil {
@@ -65,22 +65,22 @@ func (g *Grouper) Add(rows []int, digests [][32]byte) error {
 	return nil
 }
 
-// Close gives up what was begun. It does nothing after All or Places.
+// Close discards everything. It does nothing after All or Places.
 func (g *Grouper) Close() { g.end() }
 
-// Placed says which row of its group a row is, in the order of the table and from 0, and how many the group has.
+// Placed is a row's position in its group, from 0 in table order, and the size of the group.
 type Placed struct {
 	Row     int
 	Nth, Of uint32
 }
 
-// Group are the rows of a digest, in the order of the table.
+// Group has the rows with one digest, in table order.
 type Group struct {
 	Digest [32]byte
 	Rows   []Placed
 }
 
-// All gives the groups, each good until the next one. A group is held in memory, 16 bytes a row. No more rows can be
+// All yields the groups, each valid until the next one. A group takes 16 bytes of memory per row. No more rows can be
 // added.
 func (g *Grouper) All() iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {

@@ -18,14 +18,14 @@ func digestOf(group int) (d [32]byte) {
 	return d
 }
 
-// small has sorts of few rows go to the disk.
+// small makes sorts of few rows use the disk.
 func small(t testing.TB) {
 	was := chunkRows
 	chunkRows = 7
 	t.Cleanup(func() { chunkRows = was })
 }
 
-// Places are those that counting in memory gives, in whichever order rows come.
+// Places equal those from counting in memory, whatever the order of rows.
 func TestPlaces(t *testing.T) {
 	small(t)
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// A sort ends when nobody wants it, and where its folder cannot be written to.
+// A sort ends when it is cancelled, and fails if its folder is not writable.
 func TestSortsThatEnd(t *testing.T) {
 	small(t)
 	why := errors.New("nobody waits")

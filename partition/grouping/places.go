@@ -11,18 +11,17 @@ import (
 	"os"
 )
 
-// Places has the place of each row in its group, on the disk: eight bytes a row. It is safe for use by several
-// goroutines.
+// Places stores each row's place in its group on the disk, eight bytes per row. It is safe for concurrent use.
 type Places struct {
-	// Groups is how many there are.
+	// Groups is the number of groups.
 	Groups  int
 	file    *os.File
-	removed bool // it has no name
+	removed bool // already unlinked
 }
 
 const placeBytes = 8
 
-// Places writes them down. No more rows can be added.
+// Places writes the places to the disk. No more rows can be added.
 func (g *Grouper) Places() (p *Places, err error) {
 	ctx, end := context.WithCancel(g.outer)
 	defer end()
@@ -55,7 +54,7 @@ func (g *Grouper) Places() (p *Places, err error) {
 			return nil, errors.Join(err, p.Close())
 		}
 		for ; next < placed.Row; next++ { // rows that were not added
-			_, _ = out.Write(make([]byte, placeBytes)) // which keeps the first error
+			_, _ = out.Write(make([]byte, placeBytes)) // keeps the first error
 		}
 		_, _ = out.Write(placed.append(nil))
 		next++
@@ -71,7 +70,7 @@ func (p Placed) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, p.Nth), p.Of)
 }
 
-// create makes the file, and takes its name away at once where the system can do that.
+// create creates the file, and unlinks it at once if the system can do that.
 func create(dir string) (*Places, error) {
 	f, err := os.CreateTemp(dir, ".places-*") // mode 0600
 	if err != nil {
@@ -80,7 +79,7 @@ func create(dir string) (*Places, error) {
 	return &Places{file: f, removed: os.Remove(f.Name()) == nil}, nil
 }
 
-// At gives the places of rows that follow each other, appended to nth and of. Of a row that was not added both are 0.
+// At appends the places of consecutive rows to nth and of. Both are 0 for a row that was not added.
 func (p *Places) At(first, rows int, nth, of []uint32) ([]uint32, []uint32, error) {
 	raw := make([]byte, rows*placeBytes)
 	n, err := p.file.ReadAt(raw, int64(first)*placeBytes)
@@ -94,7 +93,7 @@ func (p *Places) At(first, rows int, nth, of []uint32) ([]uint32, []uint32, erro
 	return nth, of, nil
 }
 
-// Close removes them.
+// Close removes the file.
 func (p *Places) Close() error {
 	err := p.file.Close()
 	if !p.removed {

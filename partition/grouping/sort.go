@@ -15,7 +15,7 @@ type sorted[E any] struct {
 	in    chan E
 	out   <-chan E
 	errs  <-chan error
-	ready chan struct{} // closed when all are in
+	ready chan struct{} // closed when all elements are in
 }
 
 func begin[E any](ctx context.Context, dir string, to func(E) []byte, from func([]byte) E,
@@ -32,7 +32,7 @@ func begin[E any](ctx context.Context, dir string, to func(E) []byte, from func(
 	return s
 }
 
-// add gives one, unless the sort has ended already, which it says why.
+// add adds an element, or returns why the sort has already ended.
 func (s *sorted[E]) add(ctx context.Context, e E) error {
 	select {
 	case s.in <- e:
@@ -59,7 +59,7 @@ func (s *sorted[E]) failed(ctx context.Context) error {
 	return fmt.Errorf("sort rows on the disk: %w; give the state folder more room", err)
 }
 
-// all gives them in order.
+// all yields the elements in order.
 func (s *sorted[E]) all(ctx context.Context) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		close(s.in)

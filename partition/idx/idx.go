@@ -1,6 +1,5 @@
-// Package idx has labelled images and the idx format of their files, as of the MNIST
-// database. [Images.Table] and [FromTable] go from images to tables of a schema of images
-// and back.
+// Package idx has labelled images and their idx file format, known from the MNIST database. [Images.Table] and
+// [FromTable] convert between images and tables with a schema of images.
 package idx
 
 import (
@@ -26,11 +25,11 @@ const (
 	idxColour = 0x0804 // images, rows, columns, channels
 )
 
-// maxImageBytes bounds what is read of images into memory.
+// maxImageBytes bounds how much image data is read into memory.
 const maxImageBytes = 4 << 30
 
-// Read reads a file of images and one of their labels, gzipped or not, as the
-// schema describes them. Errors are *InputError.
+// Read reads a file of images and one of their labels, gzipped or not, according to the schema. Errors are
+// *InputError.
 func Read(s *partition.Schema, images, labels string) (*Images, error) {
 	if s.Format != "idx" {
 		return nil, &partition.InputError{File: images, Problem: fmt.Sprintf("the schema's format is %s, not idx",
@@ -52,7 +51,7 @@ func Read(s *partition.Schema, images, labels string) (*Images, error) {
 	return x, nil
 }
 
-// readFile decodes a file of what with what the schema says of it.
+// readFile decodes a file according to the schema; what names it in errors.
 func readFile[T, S any](path, what, fix string, schema S, decode func(io.Reader, string, S) ([]T, error)) ([]T, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -126,8 +125,7 @@ func idxStart(r io.Reader, name string) (magic uint32, n uint64, err error) {
 	return head[0], uint64(head[1]), nil
 }
 
-// idxBytes reads n bytes and makes sure that nothing follows. Memory grows with
-// what is there, whatever the file claims.
+// idxBytes reads n bytes and checks that nothing follows. It allocates as it reads, whatever the file claims.
 func idxBytes(r io.Reader, name string, n uint64) ([]byte, error) {
 	if n > maxImageBytes {
 		return nil, &partition.InputError{File: name, Problem: fmt.Sprintf("%d bytes of images are more than %d GiB",
@@ -178,7 +176,7 @@ func Write(images, labels io.Writer, x *Images) error {
 }
 
 func writeFile(w io.Writer, head []uint32, body []byte) error {
-	b := bufio.NewWriter(w) // which keeps the first error
+	b := bufio.NewWriter(w) // bufio keeps the first error
 	_ = binary.Write(b, binary.BigEndian, head)
 	_, _ = b.Write(body)
 	if err := b.Flush(); err != nil {
@@ -187,8 +185,7 @@ func writeFile(w io.Writer, head []uint32, body []byte) error {
 	return nil
 }
 
-// Encode gives the two files of images, gzipped or not. The same images give
-// the same bytes.
+// Encode returns the two files of images, gzipped or not. The same images give the same bytes.
 func Encode(x *Images, zip bool) (images, labels []byte, err error) {
 	var files [2]bytes.Buffer
 	if !zip {
@@ -206,9 +203,8 @@ func Encode(x *Images, zip bool) (images, labels []byte, err error) {
 	return files[0].Bytes(), files[1].Bytes(), err
 }
 
-// LabelsPath is where the labels of a file of images lie: beside it, under its
-// name with labels for the last images in it, and idx1 for idx3 or idx4. Names
-// are like train-images-idx3-ubyte.gz.
+// LabelsPath is the path of the labels of an image file: next to it, with labels instead of the last images in its
+// name, and idx1 instead of idx3 or idx4. Names look like train-images-idx3-ubyte.gz.
 func LabelsPath(images string) (string, error) {
 	dir, base := filepath.Split(images)
 	at := strings.LastIndex(base, "images")

@@ -35,8 +35,7 @@ func (x *Images) Subset(rows []int) *Images {
 	return out
 }
 
-// Table gives the images as rows of a schema of such images: a pixel a column,
-// and the class in the label's.
+// Table returns the images as rows of an image schema: a column per pixel, and the class as the label.
 func (x *Images) Table(s *partition.Schema) (*partition.Table, error) {
 	if err := x.check(s); err != nil {
 		return nil, fmt.Errorf("make a table of images: %w", err)
@@ -77,9 +76,9 @@ func (x *Images) fillCells(s *partition.Schema, i int, cells []float64) {
 	}
 }
 
-// Share keeps the images of a share [from, to) of [0, 1), as Options of tables have it;
-// 0, 0 keeps all. A record's place is the one it has in a table, without the table, which
-// takes eight times the memory. name is for errors.
+// Share keeps the images in a share [from, to) of [0, 1), as in Options of tables; 0, 0 keeps all. A record's
+// position equals its position in a table, but avoids the table, which takes eight times the memory. name is for
+// errors.
 func (x *Images) Share(s *partition.Schema, name string, from, to float64) (*Images, error) {
 	if from == 0 && (to == 0 || to == 1) {
 		return x, nil
@@ -100,7 +99,7 @@ func (x *Images) Share(s *partition.Schema, name string, from, to float64) (*Ima
 	return x.Subset(rows), nil
 }
 
-// FromTable gives the rows of a table of images as images. It fails for other tables.
+// FromTable converts the rows of an image table to images. It fails for other tables.
 func FromTable(t *partition.Table) (*Images, error) {
 	s := t.Schema()
 	if s.Image == nil {

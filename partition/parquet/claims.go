@@ -10,15 +10,14 @@ import (
 // compact is the protocol of footers and page headers.
 var compact thrift.CompactProtocol
 
-// maxDepth bounds structs in structs; those of parquet.thrift are less than ten deep.
+// maxDepth bounds nested structs; those of parquet.thrift are less than ten deep.
 const maxDepth = 40
 
-// errShort says that a message goes on beyond its bytes.
+// errShort says that a message continues beyond its bytes.
 var errShort = errors.New("the message ends too early")
 
-// structLength walks the struct that b begins with and tells how many bytes it takes. The
-// library's decoder makes a list as long as it claims to be before it reads it, and follows structs in
-// structs as deep as they go; after this walk both are what b really holds.
+// structLength walks the struct at the start of b and returns its length in bytes. The library's decoder allocates
+// lists by their claimed length, and follows nested structs to any depth; after this walk both are known to fit in b.
 func structLength(b []byte) (int, error) {
 	w := walker{compact.NewReaderFromBytes(b), len(b)}
 	err := w.walk(thrift.STRUCT, 0)
@@ -43,7 +42,7 @@ func (w walker) walk(t thrift.Type, depth int) (err error) {
 		return damaged("a message of more than %d structs in each other", maxDepth)
 	}
 	switch t {
-	case thrift.TRUE, thrift.FALSE: // as a field; its type is the value
+	case thrift.TRUE, thrift.FALSE: // as a field, its type is the value
 	case thrift.I8:
 		_, err = w.r.ReadInt8()
 	case thrift.I16:
@@ -60,7 +59,7 @@ func (w walker) walk(t thrift.Type, depth int) (err error) {
 		if _, err = w.r.ReadFloat64(); err == nil {
 			_, err = w.r.ReadFloat64()
 		}
-	case thrift.LIST, thrift.SET: // which are alike
+	case thrift.LIST, thrift.SET: // which are encoded alike
 		var l thrift.List
 		if l, err = w.r.ReadList(); err == nil {
 			err = w.items(l.Size, depth, l.Type)
@@ -84,7 +83,7 @@ func (w walker) walk(t thrift.Type, depth int) (err error) {
 	return err
 }
 
-// items walks the items of a list or map, of which each takes a byte at least.
+// items walks the items of a list or map, each of which takes at least a byte.
 func (w walker) items(n int32, depth int, types ...thrift.Type) error {
 	if n < 0 || int(n) > w.size-w.r.BytesRead() {
 		return errShort
@@ -92,7 +91,7 @@ func (w walker) items(n int32, depth int, types ...thrift.Type) error {
 	for range n {
 		for _, t := range types {
 			var err error
-			if t == thrift.TRUE || t == thrift.FALSE { // a byte each, unlike fields
+			if t == thrift.TRUE || t == thrift.FALSE { // a byte each, unlike in fields
 				_, err = w.r.ReadBool()
 			} else {
 				err = w.walk(t, depth+1)

@@ -5,33 +5,32 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Kind says what the cells of a column are.
+// Kind is the kind of a column's cells.
 type Kind int
 
-// The kinds of columns. Of Other columns Column.What says what they are; they
-// cannot be read.
+// The kinds of columns. Columns of kind Other cannot be read; Column.What says what they are.
 const (
 	Other  Kind = iota
 	Truth       // 0 and 1
-	Whole       // in digits
-	Number      // that may have a fraction
-	Text        // UTF-8 by what the file says, which is not checked
+	Whole       // integers
+	Number      // numbers that may have a fraction
+	Text        // UTF-8 according to the file; not checked
 	Time        // a date, a time of day or both
 	Null        // every cell is empty
 )
 
-// Column is a column of the file, which may be a group of nested ones.
+// Column is a column of the file, perhaps a group of nested columns.
 type Column struct {
 	Name string
 	Kind Kind
-	What string // of an Other column: "a list or another nested column"
+	What string // for Other: "a list or another nested column"
 
-	leaf   int // the first of its columns of values
+	leaf   int // index of its first column of values
 	leaves int
 	stored pq.Kind
-	width  int // bytes of a stored value, 0 where they vary or are bits
+	width  int // bytes of a stored value, 0 for bits or variable length
 	text   func(pq.Value) (string, error)
-	number func(pq.Value) float64 // of a stored number that is its text's; nil elsewhere
+	number func(pq.Value) float64 // converts a stored number to the number of its text; nil for other columns
 }
 
 // maxScale bounds the digits after a decimal's point; databases allow less than 100.
@@ -61,7 +60,7 @@ func columns(f *pq.File) ([]Column, error) {
 	return all, nil
 }
 
-// after is where the element behind an element and all within it stands.
+// after is the index after an element and everything within it.
 func after(elements []format.SchemaElement, at int) int {
 	for open := 1; open > 0; at++ {
 		open += int(elements[at].NumChildren.V) - 1
@@ -79,7 +78,7 @@ func countLeaves(node *pq.Column) (n int) {
 	return n
 }
 
-// describe says what a column's values are and how they become texts.
+// describe sets a column's kind and how its values become texts.
 func (c *Column) describe(node *pq.Column, e *format.SchemaElement) {
 	t := node.Type()
 	var logical any

@@ -17,10 +17,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// step is that of the bytes in which a bit is flipped: not every one, for time's sake.
+// step is the distance of the bytes in which a bit is flipped, to save time.
 const step = 7
 
-// bodies tells which bytes of a file are those of pages, behind their headers.
+// bodies marks the bytes of a file that belong to pages, after their headers.
 func bodies(t *testing.T, b []byte) []bool {
 	t.Helper()
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
@@ -43,9 +43,8 @@ func bodies(t *testing.T, b []byte) []bool {
 	return in
 }
 
-// No flipped bit of a page gives other cells, for pages have checksums, and none anywhere is more
-// than an error. Of the footer and of headers a flip may pass: that of a column's name, of a type, of a place
-// that nothing depends on.
+// A flipped bit in a page never changes cells, because pages have checksums, and a flip anywhere causes at most an
+// error. In the footer and in headers a flip may go unnoticed: in a column's name, a type, or an unused offset.
 func TestDamageIsAnError(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		whole := small(t, pq.DataPageVersion(version), pq.MaxRowsPerRowGroup(25))
@@ -80,7 +79,7 @@ func TestDamageIsAnError(t *testing.T) {
 	}
 }
 
-// made is a file of one column x with these bytes for pages.
+// made is a file with one column x and these bytes as its pages.
 func made(t testing.TB, element format.SchemaElement, codec format.CompressionCodec, rows int64, pages []byte) []byte {
 	t.Helper()
 	element.Name = "x"
@@ -111,7 +110,7 @@ func header(t testing.TB, h format.PageHeader, body string) []byte {
 	return append(raw, body...)
 }
 
-// What files claim is held against what they have before anything of that size is made.
+// A file's claims are checked against its content before anything of that size is allocated.
 func TestHostileClaims(t *testing.T) {
 	const huge = 1<<31 - 1
 	number := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Required)}
@@ -196,7 +195,7 @@ func TestHostileClaims(t *testing.T) {
 	}
 }
 
-// A reader that fails is not a damaged file.
+// A failing reader does not mean a damaged file.
 func TestWhatTheDiskSaysStays(t *testing.T) {
 	b := small(t)
 	f, err := Open(broken{bytes.NewReader(b), 1 << 20}, int64(len(b)))
@@ -215,7 +214,7 @@ func TestWhatTheDiskSaysStays(t *testing.T) {
 
 var errBroken = errors.New("the disk is broken")
 
-// broken reads below a place only.
+// broken reads only below an offset.
 type broken struct {
 	*bytes.Reader
 	to int64
@@ -228,8 +227,8 @@ func (b broken) ReadAt(p []byte, at int64) (int, error) {
 	return b.Reader.ReadAt(p, at)
 }
 
-// bare are files of one column of each sort, encoding and version of pages, without the checksums that
-// keep the decoders from damaged bytes.
+// bare returns files with one column of each sort, encoding and page version, without the checksums that keep
+// decoders from damaged bytes.
 func bare(t testing.TB) (files [][]byte) {
 	t.Helper()
 	for name := range sorts {
@@ -267,7 +266,7 @@ func bare(t testing.TB) (files [][]byte) {
 	return files
 }
 
-// Without checksums a flipped bit may be another value, and is nothing worse.
+// Without checksums a flipped bit may change a value, but nothing worse.
 func TestDamageWithoutChecksums(t *testing.T) {
 	for i, whole := range bare(t) {
 		_, want, err := readAll(whole, -1)

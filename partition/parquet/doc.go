@@ -1,27 +1,24 @@
-// Package parquet reads flat Parquet files: tables whose columns hold one
-// number, truth value, text, date or time each, or null. The decoders are those of
-// github.com/parquet-go/parquet-go.
+// Package parquet reads flat Parquet files: tables whose columns have one number, truth value, text, date or time
+// each, or null. It decodes with github.com/parquet-go/parquet-go.
 //
 // # How to start
 //
 //	file, err := parquet.Open(f, size)
 //	for cells, err := range file.Rows(nil) {
-//		// a text for each of file.Columns, as CSV has it, empty for null
+//		// a text for each of file.Columns, as in CSV, empty for null
 //	}
 //
-// A row group is read at a time, and of each of its columns a page.
+// It reads one row group at a time, and one page of each of its columns.
 //
 // # Damaged files
 //
-// The library trusts what a file says of sizes and counts. So this package looks at
-// them first: the footer and the headers of pages are walked before the library decodes them, sizes are
-// held against the file and counts against each other, and a footer, page or number of values beyond what
-// writers make is refused. What the library does not expect is a panic in it, which
-// ends at one place here and is an error. No error holds a value.
+// The library trusts the sizes and counts in a file. So this package checks them first. It walks the footer and the
+// page headers before the library decodes them, compares sizes with the file and counts with each other, and refuses
+// a footer, page or number of values larger than writers make. A panic of the library is caught in one place and
+// becomes an error. No error contains a value.
 //
-// What is left: a page that was made to unpack to far more than it says, in gzip or zstd, takes that
-// memory. Checksums of pages are checked where a writer made them; without them a flipped
-// bit may be another value.
+// One risk remains: a gzip or zstd page made to unpack to far more than it says takes that memory. Checksums of pages
+// are verified if a writer made them; without them a flipped bit may change a value.
 //
-// It knows nothing of schemas of tables and of privacy.
+// The package knows neither schemas of tables nor privacy.
 package parquet

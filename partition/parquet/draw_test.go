@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// sort is a sort of column that is read, and how to draw a value and its text.
+// sort is a sort of column that can be read, and how to draw a value and its text.
 type sort struct {
 	typ       pq.Node
 	kind      Kind
@@ -76,14 +76,14 @@ var sorts = map[string]sort{
 	}},
 }
 
-// drawFile writes a table of drawn columns and gives the texts that must be read.
+// drawFile writes a table of random columns and returns the texts that must be read.
 func drawFile(t *rapid.T) (file []byte, kinds []Kind, rows [][]string) {
 	var names []string
 	for name := range sorts {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	group := pq.Group{} // of columns in alphabetical order
+	group := pq.Group{} // sorts columns alphabetically
 	var columns []sort
 	var optional []bool
 	for i := range rapid.IntRange(1, 4).Draw(t, "columns") {
@@ -106,7 +106,7 @@ func drawFile(t *rapid.T) (file []byte, kinds []Kind, rows [][]string) {
 	n := rapid.SampledFrom([]int{1, 2, 7, 40, 700}).Draw(t, "rows")
 	repeat := rapid.IntRange(0, 3).Draw(t, "repeat")
 	if n > 40 {
-		repeat = 10 // runs, for which few draws are enough
+		repeat = 10 // repeated values, which need few draws
 	}
 	var row pq.Row
 	for i := range n {
@@ -139,7 +139,7 @@ func drawFile(t *rapid.T) (file []byte, kinds []Kind, rows [][]string) {
 	return b.Bytes(), kinds, rows
 }
 
-// readAll reads every cell of a file, of which each row is at most most.
+// readAll reads every cell of a file; each row has at most most cells.
 func readAll(b []byte, most int) (f *File, rows [][]string, err error) {
 	f, err = Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -163,7 +163,7 @@ func checkNumbers(t rapid.TB, f *File, rows [][]string) {
 	for group, n := range f.Groups() {
 		for row, err := range f.GroupRows(group, nil, all) {
 			if len(rows) == 0 {
-				return // all that were read
+				return // all numbers were read
 			}
 			if err != nil {
 				t.Fatalf("numbers: %v", err)
@@ -185,7 +185,7 @@ func checkNumbers(t rapid.TB, f *File, rows [][]string) {
 	}
 }
 
-// small is a file of some columns for tests that change bytes.
+// small is a file of a few columns for tests that change bytes.
 func small(t testing.TB, options ...pq.WriterOption) []byte {
 	t.Helper()
 	var b bytes.Buffer

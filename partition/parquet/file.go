@@ -10,29 +10,29 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Magic is what a Parquet file starts and ends with.
+// Magic is the start and the end of a Parquet file.
 const Magic = "PAR1"
 
-// magicEncrypted is what stands there in a file with an encrypted footer.
+// magicEncrypted replaces it in a file with an encrypted footer.
 const magicEncrypted = "PARE"
 
-// signature is the length of what follows a signed footer (Encryption.md of the format): a nonce of 12
-// bytes and a tag of 16.
+// signature is the length of the signature after a signed footer (Encryption.md of the format): a nonce of 12 bytes
+// and a tag of 16.
 const signature = 28
 
-// maxFooter bounds what is read of a footer: one of 200 groups of 1,000 columns has 20 MB.
+// maxFooter bounds the size of a footer: one with 200 groups of 1,000 columns has 20 MB.
 const maxFooter = 32 << 20
 
-// File is an open Parquet file. It is not safe for use by several goroutines.
+// File is an open Parquet file. It is not safe for concurrent use.
 type File struct {
 	Columns []Column
 	file    *pq.File
 	r       io.ReaderAt
-	end     int64 // of the pages, where the footer begins
+	end     int64 // end of the pages, where the footer starts
 }
 
-// Open reads the footer and makes sure that it agrees with itself and the file's size.
-// Errors are ErrDamaged, ErrUnsupported or those of the reader.
+// Open reads the footer and checks that it is consistent with itself and the file's size. Errors are ErrDamaged,
+// ErrUnsupported or those of the reader.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	footer, err := readFooter(r, size)
 	if err != nil {
@@ -101,9 +101,9 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	return footer, readAt(r, footer, size-2*ends-length)
 }
 
-// checkDepth bounds groups in groups, which the library follows as deep as they go.
+// checkDepth bounds nested groups, which the library follows to any depth.
 func checkDepth(schema []format.SchemaElement) error {
-	var left []int32 // children to come, of each open group
+	var left []int32 // remaining children of each open group
 	for i := range schema {
 		if n := schema[i].NumChildren.V; n > 0 {
 			left = append(left, n)
@@ -125,7 +125,7 @@ func checkDepth(schema []format.SchemaElement) error {
 // Len is the number of rows.
 func (f *File) Len() int64 { return f.file.Metadata().NumRows }
 
-// checkGroups makes sure that the row groups agree with the schema and lie in the file.
+// checkGroups checks that the row groups match the schema and lie within the file.
 func (f *File) checkGroups() error {
 	meta := f.file.Metadata()
 	left := meta.NumRows
@@ -146,7 +146,7 @@ func (f *File) checkGroups() error {
 			if err := f.checkChunk(c, &g.Columns[c.leaf], g.NumRows); err != nil {
 				return &PlaceError{i + 1, c.Name, err}
 			}
-			// The library takes that of the first group for all.
+			// The library uses the first group's codec for all.
 			if codec := meta.RowGroups[0].Columns[c.leaf].MetaData.Codec; codec != g.Columns[c.leaf].MetaData.Codec {
 				return &PlaceError{i + 1, c.Name, unsupported("another compression than in the first row group")}
 			}
@@ -178,11 +178,11 @@ func (f *File) checkChunk(c *Column, chunk *format.ColumnChunk, rows int64) erro
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
 		return nil
 	}
-	// The library's LZ4 takes a damaged page for one that needs more memory, without end.
+	// The library's LZ4 retries a damaged page with ever more memory.
 	return unsupported("its compression is none of snappy, gzip and zstd")
 }
 
-// chunkStart is where the pages of a column in a row group begin, as the library has it.
+// chunkStart is where the library starts to read the pages of a column in a row group.
 func chunkStart(meta *format.ColumnMetaData) int64 {
 	if meta.DictionaryPageOffset != 0 {
 		return meta.DictionaryPageOffset

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// maxHeader bounds the header of a page, which may hold a least and a greatest value.
+	// maxHeader bounds a page's header, which may contain a minimum and a maximum value.
 	maxHeader = 1 << 20
-	// maxPage bounds a page as it is stored and unpacked; writers aim at 1 MiB.
+	// maxPage bounds a page, stored and unpacked; writers aim at 1 MiB.
 	maxPage = 128 << 20
 	// maxValues bounds the values of a page. Pages of equal values or nulls take few bytes.
 	maxValues = 1 << 26
-	// maxHeld bounds the pages and dictionaries of all columns that are held at a time.
+	// maxHeld bounds the pages and dictionaries of all columns in memory at a time.
 	maxHeld = 2 << 30
 )
 
 type page struct {
 	values int
-	nulls  int   // -1 where it does not say
-	plain  bool  // values are stored one after the other
-	size   int64 // of them unpacked, with what marks the nulls
+	nulls  int   // -1 if the header does not say
+	plain  bool  // values are stored consecutively
+	size   int64 // unpacked size of the values, with null markers
 }
 
-// pages walks the headers of a column's pages in a row group, makes sure that what they say can be,
-// and tells what holding its largest page and its dictionary may take.
+// pages walks the headers of a column's pages in a row group, checks that they are possible, and returns the memory
+// for its largest page and its dictionary.
 func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 	chunk := &f.file.Metadata().RowGroups[group].Columns[c.leaf].MetaData
 	at := chunkStart(chunk)
@@ -74,14 +74,13 @@ func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 	return all, largest + max(dictionary, 0), nil
 }
 
-// page takes the counts of a header, of a column that has left values to come. Of a dictionary it
-// is nil.
+// page reads the counts of a header in a column with left remaining values. It returns nil for a dictionary.
 func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 	size := int64(h.UncompressedPageSize)
 	var p *page
 	switch {
 	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
-		// Texts have their lengths before them, other values a byte at least.
+		// Texts are preceded by their lengths; other values take at least a byte.
 		if n := int64(h.DictionaryPageHeader.V.NumValues); n < 0 || n*int64(max(c.width, 1)) > size ||
 			c.width == 0 && 4*n > size {
 			return nil, damaged("a dictionary has not the values that it says")
@@ -113,7 +112,7 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 	return p, nil
 }
 
-// check holds a page against what it holds: nulls are counted when they are read.
+// check compares a page with its content: nulls are counted when they are read.
 func (p *page) check(c *Column, values, nulls int64) error {
 	there := values - nulls
 	switch {
@@ -127,7 +126,7 @@ func (p *page) check(c *Column, values, nulls int64) error {
 	return nil
 }
 
-// pageHeader reads a page's header, whose length is known at its end only.
+// pageHeader reads a page's header, whose length is only known at its end.
 func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 	for length := int64(512); ; length *= 8 {
 		raw := make([]byte, min(length, end-at))
@@ -152,8 +151,8 @@ func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 	}
 }
 
-// checkSnappy holds the length that a snappy block begins with against the page's, for the
-// decoder makes room for it first.
+// checkSnappy compares the length at the start of a snappy block with the page's, because the decoder allocates it
+// first.
 func (f *File) checkSnappy(at int64, h *format.PageHeader) error {
 	stored, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 	if v := &h.DataPageHeaderV2; h.Type == format.DataPageV2 && v.Valid {

@@ -19,8 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Whatever is written of the sorts of columns, encodings, codecs and versions of pages comes
-// back as texts.
+// All sorts of columns, encodings, codecs and page versions are restored as texts.
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	testkit.Costly(t, func(t *rapid.T) {
 		b, kinds, want := drawFile(t)
@@ -40,7 +39,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	})
 }
 
-// write makes a file of one column x of these values.
+// write makes a file with one column x of these values.
 func write(t testing.TB, node pq.Node, values ...pq.Value) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -101,7 +100,7 @@ func TestTextsOfTypes(t *testing.T) {
 	}
 }
 
-// What is not read says so, by name, and hinders nobody who does not want it.
+// An unsupported column is refused by name, and causes no error if it is not wanted.
 func TestOtherFormsAreRefused(t *testing.T) {
 	for want, node := range map[string]pq.Node{
 		"bytes that are not said to be text":          pq.Leaf(pq.ByteArrayType),

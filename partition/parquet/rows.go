@@ -9,9 +9,9 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 )
 
-// Rows gives the rows one after the other, each as the texts of its cells, one for each of Columns and
-// empty for null. They are good until the next row. Columns that wanted refuses are empty and
-// not read; nil wants all. An error is *PlaceError and the last that is given.
+// Rows yields the rows, each as the texts of its cells, one per column and empty for null. They are valid until the
+// next row. Columns that wanted refuses are empty and not read; nil wants all. An error is a *PlaceError and ends the
+// iteration.
 func (f *File) Rows(wanted func(column int) bool) iter.Seq2[[]string, error] {
 	none := func(int) bool { return false }
 	return func(yield func([]string, error) bool) {
@@ -24,7 +24,7 @@ func (f *File) Rows(wanted func(column int) bool) iter.Seq2[[]string, error] {
 	}
 }
 
-// Groups are how many rows each row group has.
+// Groups returns the number of rows of each row group.
 func (f *File) Groups() (rows []int) {
 	for i := range f.file.Metadata().RowGroups {
 		rows = append(rows, int(f.file.Metadata().RowGroups[i].NumRows))
@@ -32,20 +32,20 @@ func (f *File) Groups() (rows []int) {
 	return rows
 }
 
-// Row is a row with the texts of its cells. Of a column that was asked for in numbers and is stored in them Numbers
-// has the cell, NaN where it is empty, and the text is not made, unless the number is not finite: then Numbers has an
-// infinite one, and the text says what it is.
+// Row is a row with the texts of its cells. If a column was requested and is stored as numbers, Numbers has the cell,
+// NaN for an empty one, and there is no text. For a number that is not finite, Numbers has an infinity and the text
+// says which value it is.
 type Row struct {
 	Texts   []string
 	Numbers []float64
 }
 
-// GroupRows is Rows of one row group, from 0, of which some columns may be given as numbers.
+// GroupRows is Rows for one row group, from 0, with some columns as numbers.
 func (f *File) GroupRows(group int, wanted, numbers func(column int) bool) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) { f.groupRows(group, wanted, numbers, yield) }
 }
 
-// InNumbers is whether a column can be given as numbers, without loss and without digits.
+// InNumbers reports whether a column can be returned as numbers, without loss and without parsing digits.
 func (f *File) InNumbers(column int) bool { return f.Columns[column].number != nil }
 
 func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*Row, error) bool) bool {
@@ -95,18 +95,18 @@ func (f *File) groupRows(group int, wanted, numbers func(int) bool, yield func(*
 	return true
 }
 
-// batch is how many cells become texts at a time.
+// batch is how many cells are converted to text at a time.
 const batch = 256
 
-// cursor gives the cells of a column in a row group.
+// cursor reads the cells of a column in a row group.
 type cursor struct {
 	column *Column
-	to     []page // that were not read
+	to     []page // not read yet
 	pages  pq.Pages
-	page   pq.Page // the one in hand, or nil
+	page   pq.Page // the current page, or nil
 	values pq.ValueReader
 	raw    [batch]pq.Value
-	// texts are those of a batch of which so many were given, and are left. A numeric cursor has numbers as well.
+	// texts is a batch, with counts of cells returned and remaining. A numeric cursor has numbers, too.
 	texts       [batch]string
 	numbers     [batch]float64
 	numeric     bool
@@ -125,7 +125,7 @@ func (f *File) newCursor(c *Column, group int) (*cursor, int64, error) {
 	return u, held, err
 }
 
-// next is where the next cell is in the batch.
+// next returns the index of the next cell in the batch.
 func (u *cursor) next() (at int, err error) {
 	for u.left == 0 {
 		if err := guarded(u.fill); err != nil {
@@ -137,7 +137,7 @@ func (u *cursor) next() (at int, err error) {
 	return u.given - 1, nil
 }
 
-// fill makes texts of the next values of the page in hand, or takes the next page.
+// fill converts the next values of the current page, or takes the next page.
 func (u *cursor) fill() error {
 	if u.page == nil {
 		return u.turn()
@@ -191,7 +191,7 @@ func (u *cursor) release() {
 	u.page, u.values = nil, nil
 }
 
-// close gives back what the library lends; after a panic in it that is not worth another one.
+// close releases the library's buffers; an error after a panic is ignored.
 func (u *cursor) close() {
 	_ = guarded(func() error {
 		if u.page != nil {

@@ -10,8 +10,8 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 )
 
-// The forms of times are those of PostgreSQL in UTC (its documentation, 8.5.2), so that
-// the same moment is the same text from either source.
+// The forms of times are PostgreSQL's in UTC (its documentation, 8.5.2), so that the same moment has the same text
+// from either source.
 const (
 	day       = "2006-01-02"
 	timeOfDay = "15:04:05.999999999"
@@ -39,7 +39,7 @@ func wholeText(k pq.Kind, signed bool) func(pq.Value) (string, error) {
 	}
 }
 
-// wholeNumber is the float64 that the digits are read as: both round to the nearest one.
+// wholeNumber returns the float64 that the digits would parse to: both round to nearest.
 func wholeNumber(k pq.Kind, signed bool) func(pq.Value) float64 {
 	switch {
 	case k == pq.Int32 && signed:
@@ -53,8 +53,7 @@ func wholeNumber(k pq.Kind, signed bool) func(pq.Value) float64 {
 	}
 }
 
-// floatText is the fewest digits that bring the 32 bits back, as programs write them to
-// CSV: 1.1 and not 1.10000002384.
+// floatText has the fewest digits that restore the 32 bits, as programs write them to CSV: 1.1 and not 1.10000002384.
 func floatText(v pq.Value) (string, error) {
 	return strconv.FormatFloat(float64(v.Float()), 'g', -1, 32), nil
 }
@@ -63,10 +62,10 @@ func doubleText(v pq.Value) (string, error) {
 	return strconv.FormatFloat(v.Double(), 'g', -1, 64), nil
 }
 
-// maxDecimal bounds the bytes of a decimal number: far more digits than a database has.
+// maxDecimal bounds a decimal number in bytes: far more digits than a database has.
 const maxDecimal = 512
 
-// decimalText writes a whole number of 10^-scale with all its places.
+// decimalText writes a multiple of 10^-scale with all its decimal places.
 func decimalText(k pq.Kind, scale int) func(pq.Value) (string, error) {
 	return func(v pq.Value) (string, error) {
 		switch k {
@@ -107,7 +106,7 @@ func dateText(v pq.Value) (string, error) {
 	return time.Unix(0, 0).UTC().AddDate(0, 0, int(v.Int32())).Format(day), nil
 }
 
-// clockText writes what is counted in units from midnight, or from the start of 1970.
+// clockText writes a count of units since midnight, or since the start of 1970.
 func clockText(k pq.Kind, layout string, unit time.Duration) func(pq.Value) (string, error) {
 	second := int64(time.Second / unit)
 	return func(v pq.Value) (string, error) {
@@ -115,7 +114,7 @@ func clockText(k pq.Kind, layout string, unit time.Duration) func(pq.Value) (str
 		if k == pq.Int32 {
 			n = int64(v.Int32())
 		}
-		// In two parts, for nanoseconds since 1970 alone end in 2262.
+		// In two parts, because nanoseconds since 1970 end in 2262.
 		return time.Unix(n/second, n%second*int64(unit)).UTC().Format(layout), nil
 	}
 }

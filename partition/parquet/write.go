@@ -10,11 +10,11 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 )
 
-// rowsPerGroup bounds what a reader of one group holds.
+// rowsPerGroup bounds the memory of a reader of one group.
 const rowsPerGroup = 1 << 17
 
-// Writer writes rows of texts, as [File.Rows] gives them: whole numbers as INT64, numbers as DOUBLE, and all others as
-// UTF-8 with a dictionary; pages have checksums and are compressed by zstd.
+// Writer writes rows of texts, as [File.Rows] yields them: whole numbers as INT64, numbers as DOUBLE, and all others
+// as UTF-8 with a dictionary. Pages have checksums and are compressed with zstd.
 type Writer struct {
 	columns  []Column
 	nullable func(column int) bool
@@ -23,7 +23,7 @@ type Writer struct {
 	written  int
 }
 
-// NewWriter begins a file with columns of kinds Whole, Number and Text. Those that are nullable may have empty cells.
+// NewWriter starts a file with columns of kinds Whole, Number and Text. Nullable columns may have empty cells.
 func NewWriter(w io.Writer, columns []Column, nullable func(column int) bool) *Writer {
 	group := ordered{Group: pq.Group{}}
 	for i, c := range columns {
@@ -46,7 +46,7 @@ func NewWriter(w io.Writer, columns []Column, nullable func(column int) bool) *W
 		pq.Compression(&pq.Zstd), pq.MaxRowsPerRowGroup(rowsPerGroup))}
 }
 
-// Write adds a row, of a text for each column and an empty one for null. It says nothing of a cell in an error.
+// Write adds a row with a text per column, empty for null. Errors do not contain cells.
 func (w *Writer) Write(cells []string) error {
 	if len(cells) != len(w.columns) {
 		return fmt.Errorf("write a row: %d cells for %d columns", len(cells), len(w.columns))
@@ -95,7 +95,7 @@ func valueOf(k Kind, text string) (pq.Value, error) {
 	}
 }
 
-// ordered is a group whose columns stand in an order, where the library's stand in that of their names.
+// ordered is a group with its own column order; the library sorts columns by name.
 type ordered struct {
 	pq.Group
 	names []string

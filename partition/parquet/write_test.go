@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// written is a file of rows.
+// written returns a file of rows.
 func written(t testing.TB, columns []Column, rows [][]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -59,7 +59,7 @@ func TestWhatTheWriterWritesIsRead(t *testing.T) {
 	})
 }
 
-// Other programs see the types that they have: this is what the library's own reader says.
+// Other programs see the types: this is what the library's own reader reports.
 func TestTypesThatAreWritten(t *testing.T) {
 	columns := []Column{{Name: "z", Kind: Whole}, {Name: "nullable", Kind: Number}, {Name: "a", Kind: Text}}
 	cells := [][]string{{"7", "", "x"}, {"-8", "0.5", "x"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// DrawSchema makes a schema of every sort of column, through its YAML.
+// DrawSchema draws a schema with every sort of column and parses its YAML.
 func DrawSchema(t *rapid.T) *partition.Schema {
 	var b strings.Builder
 	label := rapid.SampledFrom([]string{"none", "binary", "categorical", "number", "date", "code"}).Draw(t, "label")
@@ -90,7 +90,7 @@ func drawDates(t *rapid.T, b *strings.Builder, kind string) {
 	}
 }
 
-// DrawTable fills a table with from to most rows, some of them equal.
+// DrawTable draws a table with from to most rows, some of them equal.
 func DrawTable(t *rapid.T, s *partition.Schema, from, most int) *partition.Table {
 	table := partition.NewTable(s)
 	for n := rapid.IntRange(from, most).Draw(t, "rows"); n > 0; n-- {

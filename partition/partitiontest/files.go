@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Shared gives the path of a file of the shared data sets, which are not
-// part of the repository.
+// Shared returns the path of a file of the shared data sets, which are not part of the repository.
 func Shared(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{Folder(), "..", "..", "shared", "data"}, parts...)...)
@@ -36,7 +35,7 @@ func Clinic(t testing.TB) *partition.Schema {
 	return s
 }
 
-// Folder is that of package partition: beside go.mod, which is above a test's own folder.
+// Folder is the folder of package partition, found from go.mod above the test's folder.
 func Folder() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -50,7 +49,7 @@ func Folder() string {
 	panic("the tests of tables run in a folder of the module")
 }
 
-// File is the path of a file of the package's testdata.
+// File is the path of a file in the package's testdata.
 func File(parts ...string) string {
 	return filepath.Join(append([]string{Folder(), "testdata"}, parts...)...)
 }
@@ -64,9 +63,9 @@ columns:
   - {name: y, kind: categorical, categories: [cat, dog]}
 `
 
-// Texts of schemas that tests of several packages learn.
+// Schemas that tests of several packages learn.
 const (
-	// Mixed has a column of each kind, one of them with empty cells.
+	// Mixed has a column of each kind, one with empty cells.
 	Mixed = `
 name: test
 label: label
@@ -77,7 +76,7 @@ columns:
   - {name: d, kind: binary}
   - {name: label, kind: binary}
 `
-	// Wide has six features in two classes.
+	// Wide has six features and two classes.
 	Wide = `name: wide
 label: label
 columns:

@@ -11,14 +11,14 @@ import (
 // HospitalColumns is how many columns [Hospital] has.
 const HospitalColumns = 43
 
-// hospitalRow draws the cells of one row; admitted says who and when, in order.
+// hospitalRow draws the cells of one row; admitted says who was admitted when, in order.
 type hospitalRow struct {
 	draw  *rand.Rand
 	cells []string
 }
 
-// Hospital is a made-up table of hospital stays as an export has it: semicolons, Latin-1, decimal commas, dates
-// with dots, codes, identifiers, free text, empty cells. Nobody's data is in it. The same number of rows gives the
+// Hospital is a made-up table of hospital stays in a typical export format: semicolons, Latin-1, decimal commas,
+// dates with dots, codes, identifiers, free text, empty cells. It has no real data. The same number of rows gives the
 // same bytes.
 func Hospital(rows int) []byte {
 	var b strings.Builder
@@ -34,7 +34,7 @@ func Hospital(rows int) []byte {
 	}
 	raw, err := charmap.Windows1252.NewEncoder().String(b.String())
 	if err != nil {
-		panic(err) // a letter above that Latin-1 does not have
+		panic(err) // a letter above that is not in Latin-1
 	}
 	return []byte(raw)
 }
@@ -45,7 +45,7 @@ const hospitalHeader = "patient_id;fallnummer;klinik;aufnahmedatum;entlassungsda
 	"harnstoff_mg_dl;crp_mg_l;leukozyten_g_l;thrombozyten_g_l;got;gpt;bilirubin;hauptdiagnose;nebendiagnose;" +
 	"medikament;raucher;pflegegrad;frailty_score;befund;hausarzt;verstorben\r\n"
 
-// HospitalDictionary is a data dictionary of [Hospital], with what its names alone do not tell.
+// HospitalDictionary is a data dictionary for [Hospital], with facts that its column names do not show.
 const HospitalDictionary = `name,type,lower,upper,categories,description,unit
 aufnahmedatum,date,2018-01-01,2024-12-31,,day of admission,
 entlassungsdatum,date,2018-01-01,2025-12-31,,day of discharge,
@@ -62,17 +62,17 @@ func (r *hospitalRow) add(format string, args ...any) {
 	r.cells = append(r.cells, fmt.Sprintf(format, args...))
 }
 
-// decimal adds a number with decimals, behind a comma.
+// decimal adds a number with decimals after a comma.
 func (r *hospitalRow) decimal(v float64, decimals int) {
 	r.cells = append(r.cells, strings.Replace(fmt.Sprintf("%.*f", decimals, v), ".", ",", 1))
 }
 
-// around is a number near a mean, within three deviations.
+// around is a random number within three deviations of a mean.
 func (r *hospitalRow) around(mean, deviation float64) float64 {
 	return mean + deviation*min(3, max(-3, r.draw.NormFloat64()))
 }
 
-// seldom adds an empty cell in place of a value in one row of twenty.
+// seldom adds an empty cell instead of a value in one row of twenty.
 func (r *hospitalRow) seldom(value func()) {
 	if r.draw.IntN(20) == 0 {
 		r.add("")
@@ -85,7 +85,7 @@ func (r *hospitalRow) pick(words ...string) { r.add("%s", words[r.draw.IntN(len(
 
 func (r *hospitalRow) stay(i int) {
 	day, month, year := 1+r.draw.IntN(28), 1+r.draw.IntN(12), 2018+r.draw.IntN(6)
-	r.add("P-%06d", 100000+i*7%(i/2+100)) // some come again
+	r.add("P-%06d", 100000+i*7%(i/2+100)) // some patients return
 	r.add("%d", 7000000+i)
 	r.pick("Nord", "Süd", "Ost", "West")
 	r.add("%02d.%02d.%d", day, month, year)

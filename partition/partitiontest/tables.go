@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Rows lists a table's cells and units for comparison.
+// Rows returns a table's cells and units for comparison.
 func Rows(t *partition.Table) (cells [][]float64, units []string) {
 	for row := range t.Len() {
 		cells = append(cells, t.Cells(row))
@@ -31,7 +31,7 @@ func SameTables(t testing.TB, want, got *partition.Table) {
 	}
 }
 
-// Indexes are the numbers from 0 to n-1.
+// Indexes returns the numbers from 0 to n-1.
 func Indexes(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -40,7 +40,7 @@ func Indexes(n int) []int {
 	return out
 }
 
-// Texts are a table's cells as CSV has them.
+// Texts returns a table's cells as in CSV.
 func Texts(t *partition.Table) (header []string, rows [][]string) {
 	s := t.Schema()
 	for i := range s.Columns {

@@ -34,10 +34,10 @@ type Config struct {
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config { return Config{Timeout: 10 * time.Minute} }
 
-// Set says whether anything but a default is there.
+// Set reports whether anything differs from the defaults.
 func (c Config) Set() bool { return c.DSNFile != "" || c.DSNEnv != "" || c.Query != "" || c.Pushdown }
 
-// Validate reports every field that cannot work.
+// Validate reports every invalid field.
 func (c Config) Validate() error {
 	var errs []error
 	switch {
@@ -60,13 +60,13 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxTimeout is what PostgreSQL can count in milliseconds, rounded down.
+// maxTimeout is the longest time that PostgreSQL can count in milliseconds, rounded down.
 const maxTimeout = 24 * 24 * time.Hour
 
-// maxDSN bounds what is read of a file of the wrong kind.
+// maxDSN bounds the reading of a wrong file.
 const maxDSN = 64 << 10
 
-// dsn reads the connection string. No error holds any of it.
+// dsn reads the connection string. No error contains any of it.
 func (c Config) dsn() (string, error) {
 	if c.DSNEnv != "" {
 		dsn, there := os.LookupEnv(c.DSNEnv)

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Sum tells tables apart by their rows, whatever their order.
+// Sum distinguishes tables by their rows, whatever their order.
 type Sum [4]uint64
 
-// ErrChanged says that the database has other rows than it had.
+// ErrChanged says that the database's rows have changed.
 var ErrChanged = errors.New("sql: the rows are not those that the node began with; start it again, and ask for rows " +
 	"that stay as they are")
 
-// errUnexpected is what no PostgreSQL answers.
+// errUnexpected is an answer that no PostgreSQL gives.
 var errUnexpected = errors.New("sql: the server answers what PostgreSQL does not")
 
-// ask runs a statement and gives its rows, which are good until do returns.
+// ask runs a statement and passes its rows to do, valid until it returns.
 func (in *session) ask(doing, sql string, params [][]byte, do func(row [][]byte) error) error {
 	rows := in.conn.ExecParams(in.ctx, sql, params, nil, nil, nil)
 	for rows.NextRow() {
@@ -61,7 +61,7 @@ func (p *Pushed) SumRows(ctx context.Context, key [32]byte) (Sum, error) {
 	return p.sumRows(in, key)
 }
 
-// sumRows adds up the SHA-256 of each row as PostgreSQL writes it, with the key in front.
+// sumRows adds up the SHA-256 of the key and each row as PostgreSQL writes it.
 func (p *Pushed) sumRows(in *session, key [32]byte) (sum Sum, err error) {
 	s := p.from(nil)
 	var names, words []string
@@ -82,7 +82,7 @@ func (p *Pushed) sumRows(in *session, key [32]byte) (sum Sum, err error) {
 			if !ok && raw != nil {
 				return errUnexpected
 			}
-			if raw != nil { // else there is no row
+			if raw != nil { // otherwise there is no row
 				sum[i] = v.And(v, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
 			}
 		}
@@ -91,7 +91,7 @@ func (p *Pushed) sumRows(in *session, key [32]byte) (sum Sum, err error) {
 	return sum, err
 }
 
-// Count has the database count, if its rows still have that sum under the key.
+// Count makes the database count if its rows still have this sum under the key.
 func (p *Pushed) Count(ctx context.Context, key [32]byte, want Sum, t *Tally) ([]int64, error) {
 	in, err := p.config.begin(ctx, statements)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *Pushed) Count(ctx context.Context, key [32]byte, want Sum, t *Tally) ([
 	return sum, p.addGroups(in, t, places, sum)
 }
 
-// addParts adds the parts that the rows of units have of each table.
+// addParts adds the weight shares of the rows of units to each table.
 func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) error {
 	need := map[int]bool{}
 	for i, c := range p.columns {
@@ -129,7 +129,7 @@ func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) e
 			signs[i], ats[i] = "case when "+ats[i]+" = 0 then -1 else 1 end", "0"
 		}
 	}
-	// "offset 0" has the server compute a row's cells once, and not for each table.
+	// "offset 0" makes the server compute a row's cells once instead of for each table.
 	rows := "select array[" + strings.Join(ats, ", ") + "]::int4[] as at, array[" + strings.Join(signs, ", ") +
 		"]::int4[] as sign, row_number() over w - 1 as nth, count(*) over (partition by " + p.unitOf() + ") as many" +
 		s.from() + " window w as (partition by " + p.unitOf() + p.order(s) + ") offset 0"
@@ -156,7 +156,7 @@ func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) e
 	})
 }
 
-// order is the order of a unit's rows: that of their cells, an empty one first.
+// order is the order of a unit's rows: by their cells, empty first.
 func (p *Pushed) order(s *statement) string {
 	var by []string
 	for i := range p.columns {
@@ -167,7 +167,7 @@ func (p *Pushed) order(s *statement) string {
 	return " order by " + strings.Join(by, ", ")
 }
 
-// at is the cell of a column that a row falls in.
+// at is the cell of a column for a row.
 func (p *Pushed) at(s *statement, c *Cells, by pieces) string {
 	v, empty := p.cell(s, c.Column), 0
 	if p.columns[c.Column].Nullable {

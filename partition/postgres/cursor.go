@@ -15,20 +15,20 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Cursor are rows that are read for each question, in blocks, and never held as a whole. Start with [OpenCursor].
+// Cursor reads rows in blocks for each question and never keeps all of them. Start with [OpenCursor].
 type Cursor struct {
 	schema  *partition.Schema
 	config  Config
 	options tabular.Options
 	unit    bool // whether a unit may have several rows
 	query   string
-	// key and sum are what the rows are held to; sum is nil before they were read for the first time.
+	// key and sum are what the rows are checked against; sum is nil before the first reading.
 	key partition.Key
 	sum *partition.DataSum
 }
 
-// OpenCursor asks the server what the query's columns are, and looks at no row. Where units may have several rows, unit
-// is true: the server sorts by the unit then, and the rows of one lie in memory.
+// OpenCursor asks the server for the query's columns and reads no row. If units may have several rows, unit is true:
+// the server then sorts by unit, and the rows of one unit are in memory together.
 func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Options, unit bool) (*Cursor, error) {
 	if o.From != 0 || o.To != 0 && o.To != 1 {
 		return nil, errors.New("stream: a share of a query's rows is not streamed; remove share, or stream")
@@ -56,21 +56,22 @@ func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Op
 	return r, nil
 }
 
-// Held are the same rows, where every reading fails with [ErrChanged] whose rows have not that sum under the key.
+// Held returns the same rows, but every reading fails with [ErrChanged] if their sum under the key differs.
 func (r *Cursor) Held(key partition.Key, sum *partition.DataSum) *Cursor {
 	held := *r
 	held.key, held.sum = key, sum
 	return &held
 }
 
-// Schema is that of the rows.
+// Schema is the schema of the rows.
 func (r *Cursor) Schema() *partition.Schema { return r.schema }
 
 // blockRows is how many rows a block has, if no unit has more.
 const blockRows = 4096
 
-// Blocks gives all rows of the site in blocks to do, on several goroutines at once. A block is good until do returns.
-// Errors are those of [Read], of do, and the cause of ctx; where there is one, what was given is not the table.
+// Blocks passes all rows of the site in blocks to do, on several goroutines at once. A block is valid until do
+// returns. Errors are those of [Read], of do, and the cause of ctx; after an error the blocks are not the whole
+// table.
 func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) error {
 	config := r.config
 	config.Query = r.query
@@ -88,7 +89,7 @@ func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) erro
 	if err != nil {
 		return err
 	}
-	r.options.Warn = nil // was told
+	r.options.Warn = nil // already reported
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	in.ctx = within
@@ -127,12 +128,12 @@ func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) erro
 	return err
 }
 
-// read reads the rows and gives those of the site.
+// read reads the rows and passes on those of the site.
 func (r *Cursor) read(in *session, builder *tabular.Builder, columns []tabular.SourceColumn,
 	give func(t *partition.Table, nth, of []uint32)) error {
 	rows := in.conn.ExecPrepared(in.ctx, "rows", nil, nil, nil) // results as text
 	texts, added := make([]string, len(columns)), 0
-	rest := partition.NewTable(r.schema) // the rows of a unit that may have more
+	rest := partition.NewTable(r.schema) // the rows of the last, perhaps incomplete unit
 	flush := func(last bool) {
 		t := builder.Take()
 		added = 0
@@ -172,8 +173,7 @@ func (r *Cursor) read(in *session, builder *tabular.Builder, columns []tabular.S
 	return builder.End()
 }
 
-// whole adds rows of the site, which stand by unit, to the rest, and divides them into units that are whole and the
-// last one.
+// whole adds sorted rows of the site to the rest, and splits off all complete units.
 func (r *Cursor) whole(rest, t *partition.Table, last bool) (units, next *partition.Table) {
 	t = r.ofSite(t)
 	for row := range t.Len() {
@@ -186,7 +186,7 @@ func (r *Cursor) whole(rest, t *partition.Table, last bool) (units, next *partit
 	return rest.Subset(numbers(0, from)), rest.Subset(numbers(from, rest.Len()))
 }
 
-// ofSite are the rows of the site.
+// ofSite returns the rows of the site.
 func (r *Cursor) ofSite(t *partition.Table) *partition.Table {
 	at := r.schema.SiteColumn()
 	if r.options.Site == "" || at < 0 {
@@ -196,7 +196,7 @@ func (r *Cursor) ofSite(t *partition.Table) *partition.Table {
 	return t.Subset(slices.DeleteFunc(numbers(0, t.Len()), func(row int) bool { return t.Cells(row)[at] != site }))
 }
 
-// places sorts the rows of each unit as [Read] does, and says which of its unit's rows each is.
+// places sorts the rows of each unit as [Read] does, and numbers each row within its unit.
 func places(t *partition.Table) (out *partition.Table, nth, of []uint32) {
 	rows := numbers(0, t.Len())
 	for from, to := 0, 0; from < len(rows); from = to {
@@ -217,7 +217,7 @@ func numbers(from, to int) []int {
 	return out
 }
 
-// CountUnits reads all rows once and says how many units and rows there are, and their sum under a key. PRIVATE.
+// CountUnits reads all rows once and returns the number of units and rows, and their sum under a key. PRIVATE.
 func (r *Cursor) CountUnits(ctx context.Context, key partition.Key) (units int, sum *partition.DataSum, err error) {
 	var mu sync.Mutex
 	sum = partition.NewDataSum(key)

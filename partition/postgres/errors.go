@@ -10,16 +10,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Error is what the server or the way to it refused. It holds no cell, no password
-// and no words of the server but those about the query's own text.
+// Error is a refusal by the server or the network. It contains no cell, no password, and no text from the server
+// except about the query itself.
 type Error struct {
-	Code    string // PostgreSQL's SQLSTATE, empty where the server said nothing
+	Code    string // PostgreSQL's SQLSTATE, or empty
 	Problem string
 	Fix     string
-	cause   error // context.Canceled and the like, never the server's or the driver's
+	cause   error // context.Canceled and the like, never the server's or the driver's error
 }
 
-// Error gives one line: problem, code and fix.
+// Error returns one line: problem, code and fix.
 func (e *Error) Error() string {
 	text := "sql: " + e.Problem
 	if e.Code != "" {
@@ -28,10 +28,10 @@ func (e *Error) Error() string {
 	return text + "; " + e.Fix
 }
 
-// Unwrap gives the cause where it is one of package context's.
+// Unwrap returns the cause if it is an error of package context.
 func (e *Error) Unwrap() error { return e.cause }
 
-// contextError is which of package context's errors made err, or nil.
+// contextError is the error of package context behind err, or nil.
 func contextError(err error) error {
 	for _, e := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
@@ -41,8 +41,8 @@ func contextError(err error) error {
 	return nil
 }
 
-// connectError words why there is no connection. The driver's own words hold the user's and
-// the database's name, and the server's anything.
+// connectError explains why there is no connection. The driver's message has the user's and the database's name, and
+// the server's message may have anything.
 func connectError(config *pgconn.Config, err error) error {
 	e := &Error{
 		Problem: fmt.Sprintf("no connection to %s, port %d", config.Host, config.Port),
@@ -64,8 +64,8 @@ func connectError(config *pgconn.Config, err error) error {
 	return e
 }
 
-// prepareError words what is wrong with the query, before it sees a row. The server's
-// words are then about the query's own text.
+// prepareError explains what is wrong with the query, before it sees a row. The server's message is then about the
+// query's own text.
 func prepareError(query string, err error) error {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) || len(server.Code) < 2 || server.Code[:2] != "42" {
@@ -81,7 +81,7 @@ func prepareError(query string, err error) error {
 	return e
 }
 
-// queryError words why a query ended. Its rows may be in what the server says.
+// queryError explains why a query ended. The server's message may contain rows.
 func queryError(doing string, err error) error {
 	e := &Error{
 		Problem: "cannot " + doing + ": the connection was lost or the time was up",
@@ -102,7 +102,7 @@ const (
 	codeTimeout   = "57014"
 )
 
-// words are what a code of PostgreSQL's errcodes.txt means here.
+// words explains a code from PostgreSQL's errcodes.txt.
 func words(code, otherwise string) (problem, fix string) {
 	switch code {
 	case "28P01", "28000":

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Where each row is a unit the server counts groups of rows with the same cells in two blocks of columns, and not
-// each table by itself: 22 columns have 253 tables, and 66 pairs of blocks of two columns. What a group adds to the
-// tables of its columns is added here.
+// If each row is a unit, the server counts groups of rows with equal cells in two blocks of columns instead of each
+// table: 22 columns have 253 tables, but 66 pairs of blocks of two columns. The node then adds each group to the
+// tables of its columns.
 
-// block is some columns of a tally. Its code is a number of mixed base of their cells.
+// block is a set of columns of a tally. Its code is a mixed-radix number of their cells.
 type block struct {
 	columns []int
 	size    int
 }
 
-// mostCodes bounds a block of several columns.
+// mostCodes bounds the codes of a block of several columns.
 const mostCodes = 64
 
-// blocksOf divides columns into blocks, and says in which each is.
+// blocksOf divides columns into blocks, and returns the block of each.
 func blocksOf(columns []Cells) (blocks []block, in []int) {
 	for i := range columns {
 		last := len(blocks) - 1
@@ -44,7 +44,7 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 	blocks, of := blocksOf(t.Columns)
 	tables := map[[2]int][]*Count{}
 	var pairs [][2]int
-	var first, second, along []int // of pairs; a block by itself has along 0
+	var first, second, along []int // of pairs; a single block has along 0
 	for i := range t.Tables {
 		c := &t.Tables[i]
 		pair := [2]int{of[c.First], of[c.Second]}
@@ -70,7 +70,7 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 			codes[i] = fmt.Sprintf("(%s) * %d + %s", codes[i], t.Columns[c].N, p.at(s, &t.Columns[c], places[c]))
 		}
 	}
-	// "offset 0" has the server compute a row's codes once, and not for each pair.
+	// "offset 0" makes the server compute a row's codes once instead of for each pair.
 	rows := "select array[" + strings.Join(codes, ", ") + "]::int4[] as codes" + s.from() + " offset 0"
 	sql := "select t.number, r.codes[t.a]::int8 * t.along + r.codes[t.b], count(*) from (" + rows +
 		") as r cross join unnest(" + s.wholes(first) + ", " + s.wholes(second) + ", " + s.wholes(along) +
@@ -105,7 +105,7 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 	})
 }
 
-// entry is the entry that a row in some cells adds to, and what it adds.
+// entry is the entry for a row with these cells, and what the row adds to it.
 func (c *Count) entry(columns []Cells, at []int) (entry int, part int64) {
 	entry, part = c.Start, int64(c.Weight)
 	add := func(column, along int) {

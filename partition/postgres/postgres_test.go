@@ -86,7 +86,7 @@ func TestPostgreSQL(t *testing.T) {
 	})
 }
 
-// drawVisits writes rows of every sort of cell, some of them equal.
+// drawVisits writes random rows with every sort of cell, some of them equal.
 func drawVisits(t *testing.T) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 1))
@@ -131,7 +131,7 @@ func same(t *testing.T, s *partition.Schema, file string, c Config, o tabular.Op
 		if diff := cmp.Diff(ofCSV, ofSQL); diff != "" {
 			t.Errorf("unit %s: partitions: %s", unit, diff)
 		}
-		// The file's own order gives that manifest too.
+		// The file's own order gives the same manifest.
 		_, asRead := divide(t, key, csv, unit)
 		if diff := cmp.Diff(manifest, got) + cmp.Diff(asRead, got); diff != "" {
 			t.Errorf("unit %s: manifests: %s", unit, diff)
@@ -155,7 +155,7 @@ func divide(t *testing.T, key partition.Key, table *partition.Table, unit string
 	return a.Of, m
 }
 
-// sameExample compares the rows of the example that the demo runs on.
+// sameExample compares the rows of the demo's example.
 func sameExample(t *testing.T, server *pgserver.Server) {
 	dir := filepath.Join("..", "..", "examples", "flchain")
 	s, err := partition.LoadSchema(filepath.Join(dir, "schema.yaml"))
@@ -178,7 +178,7 @@ func sameExample(t *testing.T, server *pgserver.Server) {
 		tabular.Options{}, partition.UnitRecord)
 }
 
-// refused checks what every error says, and that it holds no password and no cell.
+// refused checks each error's message, and that it has no password and no cell.
 func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	server.Exec(t, `create table bad as select * from visits;
 		update bad set age = 77 where ctid = (select min(ctid) from bad);
@@ -275,7 +275,7 @@ func refused(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	}
 }
 
-// times checks that identifiers that are times have the form that they have from Parquet.
+// times checks that identifiers that are times look the same as from Parquet.
 func times(t *testing.T) {
 	s, err := partition.ParseSchema([]byte("columns: [{name: at, role: unit}, {name: x, kind: binary}]"))
 	testkit.Must(t, err)
@@ -296,12 +296,12 @@ func times(t *testing.T) {
 	}
 }
 
-// encryption checks what the connection string may say of TLS.
+// encryption checks the TLS settings of the connection string.
 func encryption(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	plain := strings.TrimSuffix(server.DSN, "?sslmode=disable")
 	other := strings.Replace(plain, "127.0.0.1", "localhost", 1)
 	for _, c := range []struct{ dsn, want string }{
-		{plain, ""}, // on the loopback nobody listens in
+		{plain, ""}, // nobody eavesdrops on the loopback
 		{plain + "?sslmode=require", ""},
 		{plain + "?sslmode=verify-full&sslrootcert=" + server.CA, ""},
 		{plain + "?sslmode=verify-full", "its certificate is not trusted; give sslrootcert"},
@@ -324,7 +324,7 @@ func encryption(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	}
 }
 
-// lost ends the connection in the middle of the rows: nothing half-read is a table.
+// lost breaks the connection in the middle of the rows: no partial table is returned.
 func lost(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -349,7 +349,7 @@ func lost(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 	}
 }
 
-// cut passes a connection on to an address and ends it after some bytes from there.
+// cut forwards a connection to an address and ends it after some bytes from there.
 func cut(listener net.Listener, address string, bytes int64) {
 	near, err := listener.Accept()
 	if err != nil {
@@ -391,7 +391,7 @@ func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 	}
 }
 
-// A query is read in blocks of whole units, each record of which has its place, also of units longer than blocks.
+// A query is read in blocks of whole units, also if a unit is longer than a block, and each record keeps its place.
 func TestAQueryIsStreamed(t *testing.T) {
 	server := pgserver.Start(t)
 	t.Setenv("TEST_DSN", server.DSN)

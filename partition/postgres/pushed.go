@@ -9,27 +9,27 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Pushed are rows that stay in their database, which counts them. What reads a cell is as exact as [Read]: numbers are
-// compared in SQL as the float64 that Read makes of them, and of all other columns the database gives the different
-// texts, once, which are read here. Start with [OpenPushed].
+// Pushed is rows that stay in their database, which does the counting. It interprets cells exactly as [Read] does:
+// SQL compares numbers as the float64 that Read makes of them. For all other columns the database returns each
+// distinct text once, and the node parses it. Start with [OpenPushed].
 type Pushed struct {
 	schema  *partition.Schema
 	config  Config
 	options tabular.Options
-	// unit is whether a unit may have several rows.
+	// unit reports whether a unit may have several rows.
 	unit    bool
 	columns []column // of the schema
 	rows    int
 	units   int
 }
 
-// column is how a column of the schema is read.
+// column says how a column of the schema is read.
 type column struct {
 	*partition.Column
 	name string // in SQL
 	oid  uint32 // of its type
 	as   reading
-	// words has the cells of the texts in the column.
+	// words has the cells of the column's texts.
 	words dictionary
 }
 
@@ -38,16 +38,16 @@ type reading int
 const (
 	unread    reading = iota
 	asNumber          // by SQL
-	asText            // by a dictionary
+	asText            // with a dictionary
 	asUnit            // a text that names the privacy unit
 	maxCounts = 1 << 27
 )
 
-// What a question takes, at most: the sum of the rows, the values near borders, the counts.
+// The most statements of a question: the sum of the rows, the values near borders, the counts.
 const statements = 3
 
-// OpenPushed asks the server what the query's columns are, and looks at no row. Where all records of a unit count as
-// one, unit is true.
+// OpenPushed asks the server for the query's columns and reads no row. If a unit may have several records, which
+// count as one, unit is true.
 func OpenPushed(ctx context.Context, s *partition.Schema, c Config, o tabular.Options, unit bool) (*Pushed, error) {
 	if len(s.Constraints()) > 0 {
 		return nil, errors.New("sql.pushdown: the schema has constraints, which the database does not check;" +
@@ -103,15 +103,15 @@ func readingOf(c *partition.Column, k tabular.CellKind) reading {
 	return asText
 }
 
-// Rows and Units are how many there are, once they were checked. PRIVATE.
+// Rows and Units are the numbers of rows and units, known after Check. PRIVATE.
 func (p *Pushed) Rows() int  { return p.rows }
 func (p *Pushed) Units() int { return p.units }
 
-// Schema is that of the rows.
+// Schema is the schema of the rows.
 func (p *Pushed) Schema() *partition.Schema { return p.schema }
 
-// Check has the database look at every cell, and counts rows and units. Where cells are not as the schema has them the
-// error is *[tabular.Violations], by column and without numbers of rows.
+// Check makes the database check every cell, and counts rows and units. If cells violate the schema the error is
+// *[tabular.Violations], by column and without row numbers.
 func (p *Pushed) Check(ctx context.Context) error {
 	in, err := p.config.begin(ctx, statements)
 	if err != nil {
@@ -146,8 +146,8 @@ func (p *Pushed) Check(ctx context.Context) error {
 	return nil
 }
 
-// UnitsBy counts the units that have each category of a column, by the database. A unit with rows of several categories
-// counts for each of them; an empty cell is none. PRIVATE.
+// UnitsBy makes the database count the units with each category of a column. A unit with rows in several categories
+// counts for each of them; empty cells do not count. PRIVATE.
 func (p *Pushed) UnitsBy(ctx context.Context, at int) (map[string]int, error) {
 	in, err := p.config.begin(ctx, 1)
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *Pushed) UnitsBy(ctx context.Context, at int) (map[string]int, error) {
 	return by, err
 }
 
-// of is a choice of columns: those in the list.
+// of is the set of the listed columns.
 func (p *Pushed) of(columns ...int) map[int]bool {
 	need := map[int]bool{}
 	for _, c := range columns {

@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// sourceName names the source in errors, where a file has its path.
+// sourceName names the source in errors, in place of a file's path.
 const sourceName = "sql"
 
-// Read asks the query and makes a table of its rows, those of the options' site and
-// share. Errors about rows and columns are *partition.InputError.
+// Read runs the query and returns a table of the rows of the options' site and share. Errors about rows and columns
+// are *partition.InputError.
 func Read(ctx context.Context, s *partition.Schema, c Config, o tabular.Options) (*partition.Table, error) {
 	in, err := c.begin(ctx, 1)
 	if err != nil {
@@ -53,14 +53,14 @@ func (in *session) read(s *partition.Schema, o tabular.Options) (*partition.Tabl
 	return builder.Table()
 }
 
-// sorted orders the rows by their cells, from the first column on, then by unit.
+// sorted sorts the rows by their cells, from the first column on, then by unit.
 func sorted(t *partition.Table) *partition.Table {
 	rows := make([]int, t.Len())
 	for i := range rows {
 		rows[i] = i
 	}
 	slices.SortStableFunc(rows, func(a, b int) int {
-		// Equal cells are the same bits, and NaN, an empty cell, comes before any number.
+		// Equal cells have the same bits, and NaN, an empty cell, sorts first.
 		return cmp.Or(slices.Compare(t.Cells(a), t.Cells(b)), cmp.Compare(t.Unit(a), t.Unit(b)))
 	})
 	return t.Subset(rows)

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// session is a transaction that sees one state of the database and can only read it.
+// session is a read-only transaction that sees one state of the database.
 type session struct {
 	ctx    context.Context // of all its statements
 	conn   *pgconn.PgConn
@@ -22,7 +22,7 @@ type session struct {
 	end    func()
 }
 
-// begin connects and begins a transaction of at most so many statements that take long.
+// begin connects and starts a transaction for a number of slow statements.
 func (c Config) begin(ctx context.Context, statements int) (*session, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (c Config) begin(ctx context.Context, statements int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A little more than the server's own limit, whose error is better.
+	// Slightly more than the server's own limit, which gives a better error.
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(statements)*c.Timeout+10*time.Second)
 	conn, err := connect(ctx, dsn, c.Timeout)
 	if err != nil {
@@ -40,12 +40,12 @@ func (c Config) begin(ctx context.Context, statements int) (*session, error) {
 	}
 	in := &session{ctx: ctx, conn: conn, config: c, end: func() {
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		_ = conn.Close(closing) // the transaction has nothing to keep
+		_ = conn.Close(closing) // the transaction changes nothing
 		done()
 		cancel()
 	}}
 	begin := fmt.Sprintf("begin isolation level repeatable read, read only; set local statement_timeout = %d; "+
-		// Floats as the fewest digits that bring them back, times in one form wherever the server stands.
+		// Floats with the fewest digits that restore them, times in one form wherever the server is.
 		"set local extra_float_digits = 3; set local datestyle = 'ISO, YMD'; set local timezone = 'UTC'",
 		c.Timeout.Milliseconds())
 	if _, err := conn.Exec(ctx, begin).ReadAll(); err != nil {
@@ -55,7 +55,7 @@ func (c Config) begin(ctx context.Context, statements int) (*session, error) {
 	return in, nil
 }
 
-// columns prepares the query under the name rows and says what its columns are. No row is read.
+// columns prepares the query under the name rows and returns its columns. No row is read.
 func (in *session) columns() ([]tabular.SourceColumn, error) {
 	fields, err := in.fields()
 	if err != nil {
@@ -80,7 +80,7 @@ func (in *session) fields() ([]pgconn.FieldDescription, error) {
 
 func connect(ctx context.Context, dsn string, timeout time.Duration) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig(dsn)
-	if err != nil { // whose text may hold the password
+	if err != nil { // its text may contain the password
 		return nil, errors.New("sql: the connection string is not one that PostgreSQL takes, or names a certificate" +
 			" that cannot be read; compare it with postgres://user:password@host/database?sslmode=verify-full")
 	}
@@ -102,8 +102,8 @@ func connect(ctx context.Context, dsn string, timeout time.Duration) (*pgconn.Pg
 	return conn, nil
 }
 
-// checkEncryption refuses to leave it to the server whether records are encrypted on a
-// network, as PostgreSQL's clients do without sslmode.
+// checkEncryption refuses to let the server decide whether a network connection is encrypted, as PostgreSQL clients
+// do without sslmode.
 func checkEncryption(config *pgconn.Config) error {
 	encrypted, open := false, false
 	note := func(host string, with *tls.Config) {

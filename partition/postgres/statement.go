@@ -10,18 +10,17 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// statement is SQL that is built of the schema's names, quoted, and of the site's query. All values are parameters.
+// statement is SQL built from the schema's names, quoted, and the site's query. All values are parameters.
 type statement struct {
 	params [][]byte
-	source string // what stands behind from
+	source string // the text after from
 	where  string
 }
 
-// from is the rest of a statement from the word from on.
+// from is the rest of a statement, starting with from.
 func (s *statement) from() string { return " from " + s.source + s.where }
 
-// cells is the same with rows v(at, what) for each row in the place of it: cells by column, without
-// those that are null.
+// cells replaces each row by rows v(at, what): its non-null cells by column.
 func (s *statement) cells(values []string) string {
 	where := s.where
 	if where == "" {
@@ -71,12 +70,12 @@ func (s *statement) texts(all []string) string {
 
 func floatText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// quoted is a name as SQL has any.
+// quoted quotes a name for SQL.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// from reads the query as q, with the dictionaries of some columns as d0, d1, and the rows of the site alone.
+// from reads the query as q, with the dictionaries of some columns as d0, d1, and only the rows of the site.
 func (p *Pushed) from(columns map[int]bool) *statement {
-	// A comment at the query's end ends with the line.
+	// The line break ends a comment at the end of the query.
 	s := &statement{source: "(" + strings.TrimRight(p.config.Query, "; \t\r\n") + "\n) as q"}
 	site := p.schema.SiteColumn()
 	bySite := p.options.Site != "" && site >= 0
@@ -95,11 +94,11 @@ func (p *Pushed) from(columns map[int]bool) *statement {
 	return s
 }
 
-// cell is the parsed cell of a column as a float8, null for an empty one.
+// cell is the parsed cell of a column as a float8, null if empty.
 func (p *Pushed) cell(s *statement, column int) string {
 	c := &p.columns[column]
 	if c.as == asText {
-		return fmt.Sprintf("d%d.cell", column) // moved into clip by who made the dictionary
+		return fmt.Sprintf("d%d.cell", column) // the dictionary already clipped it
 	}
 	v := c.number()
 	if c.Clip != nil {
@@ -109,7 +108,7 @@ func (p *Pushed) cell(s *statement, column int) string {
 	return v
 }
 
-// unitOf tells units apart.
+// unitOf is an expression that distinguishes units.
 func (p *Pushed) unitOf() string {
 	c := &p.columns[p.schema.UnitColumn()]
 	switch c.as {
@@ -118,37 +117,37 @@ func (p *Pushed) unitOf() string {
 	case asText:
 		return fmt.Sprintf("d%d.cell", p.schema.UnitColumn())
 	}
-	// What reads rows takes line breaks likewise.
+	// Reading rows also replaces line breaks.
 	return "replace(" + c.text() + `, E'\r\n', E'\n') collate "C"`
 }
 
-// text is a cell as the text that reading the rows gives; null for an empty one.
+// text is a cell's text as Read gets it; null if empty.
 func (c *column) text() string {
 	_, known := kinds[c.oid]
 	switch {
 	case c.oid == oidBool:
 		return "case " + c.name + " when true then '1' when false then '0' end"
-	case c.oid == oidChar || !known: // casts may change them: that of char(n) drops spaces
+	case c.oid == oidChar || !known: // casts may change these texts: that of char(n) drops spaces
 		return "nullif(format('%s', " + c.name + "), '')"
 	}
 	return "nullif(" + c.name + "::text, '')"
 }
 
-// number is a cell as the float64 that its text is read as; null for an empty one, and NaN for what is none.
+// number is a cell as the float64 that its text parses to; null if empty, NaN if it is not a number.
 func (c *column) number() string {
 	switch c.oid {
 	case oidFloat8:
 		return c.name
 	case oidFloat4: // 1.1 is not 1.10000002384
 		return c.name + "::text::float8"
-	case oidNumeric: // which float8 does not take beyond its range
+	case oidNumeric: // out of float8's range it would be an error
 		return fmt.Sprintf("case when abs(%s) > 1e300 or %s <> 0 and abs(%s) < 1e-300 then 'NaN'::float8 else "+
 			"%s::float8 end", c.name, c.name, c.name, c.name)
 	}
 	return c.name + "::float8"
 }
 
-// fault says what is wrong with a number: null, or one of [faults].
+// fault is the problem of a number: null, or one of [faults].
 func (c *column) fault(s *statement) string {
 	v, empty := c.number(), "'empty'"
 	if c.Nullable {

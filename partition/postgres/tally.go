@@ -10,48 +10,48 @@ import (
 )
 
 // Tally is a sum of weighted counts of cells: each row adds to one entry of each table. The rows of a unit share the
-// weight of a table in whole parts: the nth of k adds weight/k, and one more where (nth + number of the table) mod k is
-// below weight mod k. A unit's rows are in the order of their cells, as [Read] has them.
+// weight of a table in whole parts: the nth of k adds weight/k, plus one if (n + number of the table) mod k is below
+// weight mod k. A unit's rows are sorted by their cells, as in [Read].
 type Tally struct {
 	Entries int
 	Columns []Cells
 	Tables  []Count
 }
 
-// Cells say where the values of a column fall.
+// Cells says how the values of a column map to cells.
 type Cells struct {
 	Column int // in the schema
-	// Cell is where a parsed cell falls, NaN for an empty one.
+	// Cell maps a parsed value to its cell; NaN is an empty one.
 	Cell func(v float64) int
-	N    int // how many there are, 2 of a sign
-	// Near are, of a number, pieces between which Cell has one value: it is asked for each value of the table that lies
-	// in one. They rise, and may overlap.
+	N    int // number of cells, 2 for a sign
+	// Near has intervals of a number such that Cell is constant between neighbouring ones. The table's values within
+	// an interval are mapped one by one. Intervals are ascending and may overlap.
 	Near [][2]float64
-	// Sign has the row add or take away: it takes away where its cell is 0. The column has no cells in tables then.
+	// Sign makes the row add or subtract: it subtracts if its cell is 0. The column then has no cells in tables.
 	Sign bool
 }
 
-// Count is a table of one column or of two.
+// Count is a table of one or two columns.
 type Count struct {
-	First, Second int // places among the columns; the same for one
-	Along         int // how many cells the second has
+	First, Second int // indexes of the columns; equal for one column
+	Along         int // number of cells of the second
 	Start         int // of its entries
 	Weight        int
 }
 
-// pieces say where numbers fall: those from breaks[i-1] up to breaks[i] in cells[i].
+// pieces maps numbers to cells: values from breaks[i-1] up to breaks[i] are in cells[i].
 type pieces struct {
 	breaks []float64
 	cells  []int
 }
 
-// maxEach is how many whole numbers are looked at one by one, whether the table has them or not.
+// maxEach bounds the whole numbers that are mapped one by one, whether the table has them or not.
 const maxEach = 1 << 16
 
-// maxNear bounds the different values near borders, of a column.
+// maxNear bounds the distinct values near borders in a column.
 const maxNear = 1 << 22
 
-// piecesOf makes the pieces of each column of numbers, by the values of the table near borders. Others have none.
+// piecesOf makes the pieces of each column of numbers from the table's values near borders. Other columns have none.
 func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 	out, near := make([]pieces, len(t.Columns)), make([][]float64, len(t.Columns))
 	zones := make([][][2]float64, len(t.Columns))
@@ -115,7 +115,7 @@ func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 	return out, nil
 }
 
-// merged are pieces that do not touch.
+// merged joins intervals that touch.
 func merged(near [][2]float64) (zones [][2]float64) {
 	near = slices.SortedFunc(slices.Values(near), func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
 	for _, n := range near {
@@ -128,7 +128,7 @@ func merged(near [][2]float64) (zones [][2]float64) {
 	return zones
 }
 
-// split makes pieces of zones, in which there are no values but those.
+// split makes pieces of zones that contain only these values.
 func split(cell func(float64) int, zones [][2]float64, values []float64) pieces {
 	p := pieces{cells: []int{cell(math.Nextafter(zones[0][0], math.Inf(-1)))}}
 	add := func(from float64) {

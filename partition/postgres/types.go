@@ -9,15 +9,15 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Numbers of types whose texts or numbers a cast would change.
+// Type numbers whose texts or numbers a cast would change.
 const (
 	oidBool, oidChar            = 16, 1042
 	oidFloat4, oidFloat8        = 700, 701
 	oidNumeric           uint32 = 1700
 )
 
-// kinds are those of PostgreSQL's own types by their numbers in its pg_type.dat. A
-// domain is described as the type beneath it.
+// kinds are the kinds of PostgreSQL's own types by their numbers in its pg_type.dat. A domain is described as its
+// base type.
 var kinds = map[uint32]tabular.CellKind{
 	16: tabular.TruthValues, // boolean
 	// smallint, integer, bigint
@@ -31,9 +31,8 @@ var kinds = map[uint32]tabular.CellKind{
 	1082: tabular.Times, 1083: tabular.Times, 1114: tabular.Times, 1184: tabular.Times,
 }
 
-// describe tells what the columns of a query hold. Of a type that is not in kinds the catalog
-// says what it is: enums and texts of extensions, such as citext, are texts; the rest is
-// refused by name.
+// describe returns what the columns of a query contain. For types that are not in kinds it asks the catalog: enums
+// and texts of extensions, such as citext, are texts; others are refused by name.
 func describe(ctx context.Context, conn *pgconn.PgConn, fields []pgconn.FieldDescription) ([]tabular.SourceColumn,
 	error) {
 	columns := make([]tabular.SourceColumn, len(fields))
@@ -61,7 +60,7 @@ func describe(ctx context.Context, conn *pgconn.PgConn, fields []pgconn.FieldDes
 	return columns, nil
 }
 
-// text is a cell as CSV has it; null is empty.
+// text is a cell as in CSV; null is empty.
 func text(k tabular.CellKind, raw []byte) string {
 	if k == tabular.TruthValues && len(raw) == 1 {
 		switch raw[0] {

@@ -8,19 +8,19 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// dictionary has the cells of texts.
+// dictionary maps texts to cells.
 type dictionary struct {
 	texts []string
 	cells []float64
 }
 
-// maxWords bounds the different texts of a column.
+// maxWords bounds the distinct texts of a column.
 const maxWords = 1 << 20
 
-// learnWords reads the different texts of the columns that are no numbers, and counts what is wrong with any cell.
+// learnWords reads the distinct texts of the columns that are not numbers, and counts problems of any cell.
 func (p *Pushed) learnWords(in *session) error {
 	s := p.from(nil)
-	s.where = "" // cells of other sites are checked as well
+	s.where = "" // cells of other sites are checked, too
 	var cells []string
 	for i := range p.columns {
 		c := &p.columns[i]

@@ -1,5 +1,5 @@
-// Package resolved says in JSON what a schema means: defaults filled in, bounds and constraints as numbers. Programs
-// that draw from a saved model read it in place of the YAML.
+// Package resolved writes the meaning of a schema as JSON: defaults filled in, bounds and constraints as numbers.
+// Programs that draw from a saved model read it instead of the YAML.
 package resolved
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Schema is a schema as it was read. Cells are numbers, as in [partition.Table]; null is the empty one.
+// Schema is a resolved schema. Cells are numbers, as in [partition.Table]; null is the empty cell.
 type Schema struct {
 	Name        string                 `json:"name,omitempty"`
 	Task        string                 `json:"task"`
@@ -27,12 +27,12 @@ type Image struct {
 	Channels int `json:"channels"`
 }
 
-// Column is a column. With a Repeat it stands for so many, whose names end in _0, _1 and so on.
+// Column is a column. With a Repeat it represents that many, whose names end in _0, _1 and so on.
 type Column struct {
 	Name       string      `json:"name"`
 	Repeat     int         `json:"repeat,omitempty"`
-	Kind       string      `json:"kind"`               // what its cells are computed with
-	Declared   string      `json:"declared,omitempty"` // the kind of schema.yaml, where that is another one
+	Kind       string      `json:"kind"`               // the kind used for computation
+	Declared   string      `json:"declared,omitempty"` // the kind in schema.yaml, if different
 	Start      string      `json:"start,omitempty"`
 	Resolution string      `json:"resolution,omitempty"`
 	Format     string      `json:"format,omitempty"`
@@ -85,8 +85,8 @@ func column(c *partition.Column) Column {
 	return out
 }
 
-// repeats is how many columns from the first on are alike but for names that count from 0: the pixels of an image are
-// thousands.
+// repeats counts the columns, from the first on, that are equal except for names that count from 0: the pixels of an
+// image are thousands.
 func repeats(columns []partition.Column, first Column) int {
 	base := first.Name
 	if len(base) < 3 || base[len(base)-2:] != "_0" {

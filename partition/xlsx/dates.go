@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// look is what the format of a cell makes of a number.
+// look is how a cell's format shows a number.
 type look int
 
 const (
@@ -17,7 +17,7 @@ const (
 	clock  // a time of day
 )
 
-// builtIn tells it by the numbers of formats that every program knows (ECMA-376, part 1, 18.8.30); 46 is a duration.
+// builtIn returns the look of format numbers that every program knows (ECMA-376, part 1, 18.8.30); 46 is a duration.
 func builtIn(id int) look {
 	switch {
 	case id >= 14 && id <= 17, id >= 27 && id <= 31, id == 36, id >= 50 && id <= 58:
@@ -30,23 +30,23 @@ func builtIn(id int) look {
 	return number
 }
 
-// notCode is what a format shows as it is, and its colours and conditions.
+// notCode matches literal text, colours and conditions of a format.
 var notCode = regexp.MustCompile(`"[^"]*"|\\.|_.|\*.|\[[^\]]*\]`)
 
-// duration is hours, minutes or seconds beyond a day's.
+// duration matches hours, minutes or seconds that may exceed a day.
 var duration = regexp.MustCompile(`(?i)\[(h+|m+|s+)\]`)
 
-// lookOf tells what a format of a workbook's own makes of a number.
+// lookOf returns the look of a workbook's own format.
 func lookOf(code string) look {
 	if duration.MatchString(code) {
 		return number
 	}
-	code, _, _ = strings.Cut(strings.ToLower(notCode.ReplaceAllString(code, "")), ";") // of numbers above 0
+	code, _, _ = strings.Cut(strings.ToLower(notCode.ReplaceAllString(code, "")), ";") // the positive section
 	days, times := strings.ContainsAny(code, "yd"), strings.ContainsAny(code, "hs")
 	switch {
 	case days && times:
 		return moment
-	case days, !times && strings.Contains(code, "m"): // which is the month, but beside hours or seconds
+	case days, !times && strings.Contains(code, "m"): // the month, unless next to hours or seconds
 		return date
 	case times:
 		return clock
@@ -54,7 +54,7 @@ func lookOf(code string) look {
 	return number
 }
 
-// readStyles reads what the formats of cells make of numbers.
+// readStyles reads how formats of cells show numbers.
 func (f *File) readStyles(part string) error {
 	var styles struct {
 		Formats []struct {
@@ -82,13 +82,13 @@ func (f *File) readStyles(part string) error {
 	return nil
 }
 
-// epoch says that days are counted from 1904, as old programs for the Macintosh did, and not from 1900.
+// epoch is true if days are counted from 1904, as in old Macintosh programs, instead of 1900.
 type epoch bool
 
-// lastDay is 9999-12-31, where dates end, counted from 1900.
+// lastDay is 9999-12-31, the last date, counted from 1900.
 const lastDay = 2958465
 
-// dateText is a number of days as a date or time; false where there is no such day.
+// dateText is a number of days as a date or time; false if there is no such day.
 func (from epoch) dateText(days float64, l look) (text string, ok bool) {
 	first := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	if from {
@@ -97,13 +97,13 @@ func (from epoch) dateText(days float64, l look) (text string, ok bool) {
 	if !(days >= 0 && days < lastDay+1) {
 		return "", false
 	}
-	// A float64 has a date's milliseconds, and no more.
+	// A float64 is precise to a date's milliseconds, and no more.
 	thousandths := int64(math.Round(days * 86400_000))
 	day, rest := thousandths/86400_000, time.Duration(thousandths%86400_000)*time.Millisecond
 	if l == clock && day == 0 {
 		return first.Add(rest).Format("15:04:05.999"), true
 	}
-	// The program that all others follow has a day 1900-02-29, which is number 60.
+	// The program that all others copy has a day 1900-02-29, which is number 60.
 	if !from && (day == 0 || day == 60) {
 		return "", false
 	}

@@ -6,33 +6,33 @@ import (
 	"io/fs"
 )
 
-// ErrDamaged says that the bytes are not those of a workbook, or not all of them.
+// ErrDamaged says that the bytes are not a complete workbook.
 var ErrDamaged = errors.New("the workbook is damaged")
 
-// ErrUnsupported says that the file may be good but is not read here.
+// ErrUnsupported says that the file may be valid but is not supported.
 var ErrUnsupported = errors.New("the workbook is of a form that is not read")
 
 // ErrArchive says that the file is an archive of other files.
 var ErrArchive = errors.New("a zip archive that is no workbook")
 
-// CellError is what is wrong with one cell, without its value.
+// CellError is a problem of one cell, without its value.
 type CellError struct {
 	Column       int // from 0
 	Problem, Fix string
 }
 
-// Error gives one line.
+// Error returns one line.
 func (e *CellError) Error() string {
 	return fmt.Sprintf("column %d: %s; %s", e.Column+1, e.Problem, e.Fix)
 }
 
-// CellErrors are what is wrong with cells of one row, which are empty in it.
+// CellErrors are the problems of cells in one row; these cells are returned empty.
 type CellErrors []*CellError
 
-// Error gives the first one.
+// Error returns the first one.
 func (e CellErrors) Error() string { return e[0].Error() }
 
-// Unwrap gives all of them.
+// Unwrap returns all of them.
 func (e CellErrors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i := range e {
@@ -49,8 +49,7 @@ func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// readError is what zip or XML could not read, whose own words may hold a part of a cell; what the file system
-// said stays what it is.
+// readError is an error of zip or XML, whose own text may contain part of a cell; file system errors stay unchanged.
 func readError(what string, err error) error {
 	switch {
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrUnsupported), errors.As(err, new(*fs.PathError)):

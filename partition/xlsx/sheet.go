@@ -15,10 +15,10 @@ const (
 	mostColumns = 1 << 14
 )
 
-// Rows gives the rows of a sheet that have a value, each as the texts of its cells to the last one with a value, empty
-// for none. They are good until the next row. Cells of columns that wanted refuses are empty, and what is wrong with
-// them is no error; nil wants all. With [CellErrors] the row is given too, and the rows go on; another error is the
-// last that is given.
+// Rows yields the rows of a sheet that have a value, each as the texts of its cells up to the last value, empty for
+// none. They are valid until the next row. Cells of columns that wanted refuses are empty, and their problems are not
+// errors; nil wants all. After [CellErrors], which come with the row, the rows continue; any other error ends the
+// iteration.
 func (f *File) Rows(sheet int, wanted func(column int) bool) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		r, err := f.open(f.sheets[sheet], maxSheet)
@@ -31,7 +31,7 @@ func (f *File) Rows(sheet int, wanted func(column int) bool) iter.Seq2[[]string,
 	}
 }
 
-// Empty tells whether no cell of a sheet has a value.
+// Empty reports whether no cell of a sheet has a value.
 func (f *File) Empty(sheet int) (bool, error) {
 	for _, err := range f.Rows(sheet, nil) {
 		return false, err
@@ -41,7 +41,7 @@ func (f *File) Empty(sheet int) (bool, error) {
 
 func (f *File) rows(r *reader, wanted func(int) bool, yield func([]string, error) bool) {
 	var cells []string
-	last, data := 0, false // the last row, and whether the rows have begun
+	last, data := 0, false // the last row, and whether the rows have started
 	for {
 		token, err := r.next()
 		if err == io.EOF && !data {
@@ -87,7 +87,7 @@ func (f *File) rows(r *reader, wanted func(int) bool, yield func([]string, error
 	}
 }
 
-// row reads the cells of the row that has begun.
+// row reads the cells of the row that was just opened.
 func (f *File) row(r *reader, wanted func(int) bool, cells []string) (_ []string, wrong CellErrors, _ error) {
 	column := -1
 	for {
@@ -138,7 +138,7 @@ func (f *File) row(r *reader, wanted func(int) bool, cells []string) (_ []string
 	}
 }
 
-// columnOf is the column of a cell's place such as AB12, from 0; -1 where it is none.
+// columnOf is the column of a cell reference such as AB12, from 0; -1 if invalid.
 func columnOf(place string) int {
 	column := 0
 	for i := range len(place) {
@@ -152,7 +152,7 @@ func columnOf(place string) int {
 	return column - 1
 }
 
-// cell reads the cell that has begun.
+// cell reads the cell that was just opened.
 func (f *File) cell(r *reader, start xml.StartElement, column int) (string, error) {
 	value, formula, has := "", false, false
 	for {
@@ -194,7 +194,7 @@ func (f *File) cell(r *reader, start xml.StartElement, column int) (string, erro
 	return f.value(r, start, column, value)
 }
 
-// value is the text of what a cell stores.
+// value is the text of a cell's stored value.
 func (f *File) value(r *reader, start xml.StartElement, column int, stored string) (string, error) {
 	switch attribute(start, "t") {
 	case "s":
@@ -209,7 +209,7 @@ func (f *File) value(r *reader, start xml.StartElement, column int, stored strin
 		return stored, nil
 	case "b":
 		return stored, nil
-	case "d": // as programs write that follow the strict form
+	case "d": // written by programs that follow the strict form
 		day, clock, _ := strings.Cut(strings.TrimSuffix(stored, "Z"), "T")
 		return strings.TrimSpace(day + " " + clock), nil
 	case "e":
@@ -245,7 +245,7 @@ func (f *File) numberText(start xml.StartElement, column int, stored string) (st
 		return text, nil
 	}
 	if strings.Trim(stored, "0123456789") == "" {
-		return stored, nil // with all its digits, which are more than a float64 has
+		return stored, nil // with all its digits, which may exceed a float64
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }

@@ -33,8 +33,7 @@ func (f *File) readStrings(part string) error {
 	}
 }
 
-// text reads to the end of the element that has begun, and joins its runs of text; how one is pronounced (rPh) is no
-// part of it.
+// text reads to the end of the current element, and joins its runs of text; phonetic runs (rPh) are skipped.
 func (r *reader) text() (string, error) {
 	var b strings.Builder
 	for depth, spoken, in := 1, 0, false; depth > 0; {
@@ -67,7 +66,7 @@ func (r *reader) text() (string, error) {
 	return unescape(b.String()), nil
 }
 
-// plain reads to the end of the element that has begun, which has text alone.
+// plain reads to the end of the current element, which has only text.
 func (r *reader) plain() (string, error) {
 	var b strings.Builder
 	for {
@@ -91,13 +90,13 @@ func (r *reader) plain() (string, error) {
 
 var escaped = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
 
-// unescape undoes how texts write characters that XML has not: _x000D_ (ECMA-376, part 1, 22.9.2.19).
+// unescape decodes characters that XML cannot represent: _x000D_ (ECMA-376, part 1, 22.9.2.19).
 func unescape(text string) string {
 	if !strings.Contains(text, "_x") {
 		return text
 	}
 	return escaped.ReplaceAllStringFunc(text, func(e string) string {
-		n, _ := strconv.ParseUint(e[2:6], 16, 16) // its digits are known to be such
+		n, _ := strconv.ParseUint(e[2:6], 16, 16) // its digits were checked before
 		return string(rune(n))
 	})
 }

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Bounds of what is unpacked, in bytes. A sheet of 2^20 rows, the most there is, of 50 columns has some 2 GB.
+// Bounds of unpacked data, in bytes. A sheet with the maximum of 2^20 rows and 50 columns has some 2 GB.
 const (
-	maxPart    = 16 << 20  // of the lists of sheets and formats
-	maxStrings = 256 << 20 // of the texts that sheets share
+	maxPart    = 16 << 20  // for the lists of sheets and formats
+	maxStrings = 256 << 20 // for the texts that sheets share
 	maxSheet   = 4 << 30
 )
 
-// File is an open workbook. It is not safe for use by several goroutines.
+// File is an open workbook. It is not safe for concurrent use.
 type File struct {
-	// Sheets are the names of the sheets with cells, in their order; hidden ones are among them.
+	// Sheets names the sheets with cells in order, including hidden ones.
 	Sheets []string
 
-	parts   map[string]*zip.File // of the archive, by their names in small letters
+	parts   map[string]*zip.File // by lower-case name in the archive
 	sheets  []string             // their parts
 	strings []string
-	styles  []look // of cells, by number
+	styles  []look // of cells, by index
 	from    epoch
 }
 
@@ -53,14 +53,14 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, f.read()
 }
 
-// relation is how a workbook names its other parts.
+// relation is how a workbook refers to its other parts.
 type relation struct {
 	ID     string `xml:"Id,attr"`
 	Type   string `xml:"Type,attr"`
 	Target string `xml:"Target,attr"`
 }
 
-// read reads all but the sheets.
+// read reads everything except the sheets.
 func (f *File) read() error {
 	var relations struct {
 		All []relation `xml:"Relationship"`
@@ -102,7 +102,7 @@ func (f *File) read() error {
 	}
 	f.from = epoch(book.Properties.Date1904 == "1" || book.Properties.Date1904 == "true")
 	for _, s := range book.Sheets {
-		if part := sheets[s.ID]; part != "" { // else it is a chart or a macro
+		if part := sheets[s.ID]; part != "" { // otherwise it is a chart or a macro
 			f.Sheets, f.sheets = append(f.Sheets, s.Name), append(f.sheets, part)
 		}
 	}
@@ -122,8 +122,7 @@ func (f *File) decode(part string, into any) error {
 	return r.end()
 }
 
-// reader reads the XML of a part, of at most so many bytes, of which no name, text or comment may be longer than
-// maxToken.
+// reader reads the XML of a part, up to a number of bytes. No name, text or comment may be longer than maxToken.
 type reader struct {
 	part  string
 	file  io.ReadCloser
@@ -162,7 +161,7 @@ func (r *reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// next is the next piece of the part.
+// next returns the next token of the part.
 func (r *reader) next() (xml.Token, error) {
 	r.token = maxToken
 	token, err := r.xml.Token()
@@ -175,7 +174,7 @@ func (r *reader) next() (xml.Token, error) {
 	return token, nil
 }
 
-// end reads what is left, whose checksum says whether all before is what was written.
+// end reads the rest, whose checksum shows whether everything before it is intact.
 func (r *reader) end() error {
 	for {
 		if _, err := r.next(); err == io.EOF {
@@ -186,4 +185,4 @@ func (r *reader) end() error {
 	}
 }
 
-func (r *reader) close() { _ = r.file.Close() } // what was wrong was seen at the end
+func (r *reader) close() { _ = r.file.Close() } // errors were found at the end

@@ -221,7 +221,7 @@ func TestFilesThatAreNoWorkbooks(t *testing.T) {
 	}
 }
 
-// No flipped bit and no missing end gives other rows: the parts that are read have checksums.
+// A flipped bit or a missing end never changes rows: all parts that are read have checksums.
 func TestDamageIsAnError(t *testing.T) {
 	whole := fixture(t, "streamed.xlsx")
 	want, err := readAll(whole, 0)
@@ -248,7 +248,7 @@ func TestDamageIsAnError(t *testing.T) {
 	}
 }
 
-// A part may not unpack to more than it says, nor say more than is allowed.
+// A part may not unpack to more than it claims, nor claim more than is allowed.
 func TestArchivesThatUnpackToMuch(t *testing.T) {
 	raw := book("<row><c><v>1</v></c></row>" + strings.Repeat(" ", maxToken+1<<13))
 	if _, err := readAll(raw, 0); !errors.Is(err, ErrUnsupported) {

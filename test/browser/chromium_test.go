@@ -25,16 +25,16 @@ import (
 
 var shots = flag.String("shots", "", "folder for pictures of the pages")
 
-// patience bounds each thing that is waited for.
+// patience bounds each wait.
 const patience = 60 * time.Second
 
-// axeFile is axe-core as package-lock.json has it.
+// axeFile is axe-core in the version of package-lock.json.
 const axeFile = "node_modules/axe-core/axe.min.js"
 
 // widths are those of a desktop and of a phone.
 var widths = []int64{1280, 390}
 
-// tab is a page in a Chromium of its own.
+// tab is a page in its own Chromium.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -42,10 +42,10 @@ type tab struct {
 	name string
 
 	mu     sync.Mutex
-	errors []string // of the browser's console
+	errors []string // from the browser's console
 }
 
-// newTab starts a Chromium with a profile of its own, or skips the test.
+// newTab starts a Chromium with its own profile, or skips the test.
 func newTab(t *testing.T, name string) *tab {
 	t.Helper()
 	program := ""
@@ -73,7 +73,7 @@ func newTab(t *testing.T, name string) *tab {
 	ctx, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(options...))
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx, axe: string(axe), name: name}
-	testkit.Must(t, chromedp.Do(ctx)) // starts it, whose life is not to end with the first call
+	testkit.Must(t, chromedp.Do(ctx)) // starts the browser, which must outlive the first call
 	testkit.Must(t, chromedp.Listen(ctx, b.listen))
 	b.do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		_, console := cdp.Call(ctx, tab, runtime.Enable, cdp.Empty{})
@@ -83,7 +83,7 @@ func newTab(t *testing.T, name string) *tab {
 	return b
 }
 
-// listen collects what the browser says is wrong.
+// listen collects the browser's errors.
 func (b *tab) listen(event any) {
 	text := ""
 	switch e := event.(type) {
@@ -136,19 +136,19 @@ func (b *tab) gaveUp(err error) {
 	b.t.Fatalf("%s: %v; the page says:\n%s", b.name, err, text)
 }
 
-// goes opens an address and waits for its main part.
+// goes opens a URL and waits for its main part.
 func (b *tab) goes(address string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS("#main h1")))
 }
 
-// clicks clicks on something, and waits until something else can be seen.
+// clicks clicks on something, and waits until something else is visible.
 func (b *tab) clicks(what, then string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.CSS(what)), chromedp.WaitVisible(chromedp.CSS(then)))
 }
 
-// says waits until the page, which brings itself up to date, has some texts.
+// says waits until the self-updating page has these texts.
 func (b *tab) says(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
@@ -160,8 +160,8 @@ func (b *tab) says(texts ...string) {
 	}
 }
 
-// fine checks the page at both widths: axe finds nothing serious, nothing sticks out, the browser has no complaint.
-// Pictures go to the folder of -shots.
+// fine checks the page at both widths: axe finds nothing serious, nothing overflows, the browser reports no error.
+// Screenshots go to the folder of -shots.
 func (b *tab) fine(shot string) {
 	b.t.Helper()
 	for _, width := range widths {
@@ -199,7 +199,7 @@ func (b *tab) dark() {
 	}))
 }
 
-// look has axe-core look at the page.
+// look runs axe-core on the page.
 func (b *tab) look(shot string, width int64) {
 	b.t.Helper()
 	type violation struct {

@@ -22,7 +22,7 @@ import (
 
 const teachers = 10 // at each of two sites
 
-// bin has the programs.
+// bin is the folder of the programs.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -104,7 +104,7 @@ func (c *cluster) write(name, format string, args ...any) {
 	testkit.Must(c.t, os.WriteFile(c.path(name), fmt.Appendf(nil, format, args...), 0o600))
 }
 
-// tls has the list of revoked certificates, so that a revocation counts at once.
+// tls includes the revocation list, so that a revocation takes effect at once.
 func (c *cluster) tls(role certs.Role, name string) string {
 	text := clustertest.TLS(certs.IssuedFiles(c.path("certs"), role, name))
 	return strings.TrimSuffix(text, "}") + ", revoked: " + certs.RevokedFile(c.path("certs")) + "}"

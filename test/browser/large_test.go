@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// With a thousand nodes and ten thousand runs pages stay readable, also in the dark and without the script.
+// With a thousand nodes and ten thousand runs pages stay readable, also in dark mode and without the script.
 func TestALargeClusterStaysReadable(t *testing.T) {
 	from := consoletest.New(1000, 10_000)
 	c, err := pages.New(pages.Options{
@@ -41,7 +41,7 @@ func TestALargeClusterStaysReadable(t *testing.T) {
 		b.fine(page)
 	}
 
-	// A list of choices applies at once, a search by its button, and pages follow each other.
+	// A filter applies at once, a search with its button, and pages can be turned.
 	b.goes(at + "/runs")
 	b.do(chromedp.Evaluate[chromedp.Void]("const s = document.querySelector('#filter'); s.value = 'failed'; "+
 		"s.dispatchEvent(new Event('change', {bubbles: true}))"), chromedp.WaitVisible(chromedp.CSS(".state.failed")))

@@ -22,8 +22,8 @@ func run(name string) string {
 // base is the address of a console without its token.
 func base(address string) string { return address[:strings.Index(address, "/open")] }
 
-// Each role goes its main way in a browser: a student submits, a site reads and approves, the student watches, fetches
-// and reads the report, an operator sees who waits and why, verifies the ledger, and revokes a site.
+// Each role follows its main path in a browser: a student submits, a site reads and approves, the student watches,
+// fetches and reads the report, an operator sees who waits and why, verifies the ledger, and revokes a site.
 func TestEachRoleGoesItsWay(t *testing.T) {
 	c := newCluster(t)
 	operator, student, site := newTab(t, "operator"), newTab(t, "student"), newTab(t, "site")
@@ -55,7 +55,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	student.says("Run first is submitted", "north/0 waits for approval at site north")
 	student.fine("waiting")
 
-	// The operator, whose page is open, sees which node holds it up, and why.
+	// The operator, whose page is open, sees which node delays it, and why.
 	operator.says("waits for approval")
 	operator.clicks("nav a[href='/nodes']", "#nodes")
 	operator.says("north/0", "waits for approval", "run first waits for approval at site north", "conclave 0.1.0")
@@ -80,7 +80,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	site.says("first is approved by ")
 	site.fine("approved")
 
-	// The student's page goes on by itself, to the end.
+	// The student's page updates by itself until the end.
 	student.says("done")
 	student.fine("done")
 	student.clicks("form[action$=fetch] button", "a[href$=report]")
@@ -135,7 +135,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	student.says("failed")
 	student.fine("failed")
 
-	// A node that is killed is not connected, and one whose site is revoked is told why.
+	// A killed node is shown as not connected, and a node of a revoked site with the reason.
 	testkit.Must(t, c.nodes["south"].Cmd.Process.Kill())
 	operator.goes(operators + "/nodes")
 	operator.says("not connected")
@@ -154,7 +154,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	operator.fine("concerns")
 }
 
-// The keyboard reaches all, and what has the focus keeps it when the page brings itself up to date.
+// The keyboard reaches everything, and the focus stays when the page updates itself.
 func TestByKeyboard(t *testing.T) {
 	c := newCluster(t)
 	b := newTab(t, "keyboard")

@@ -13,8 +13,8 @@ var ports = struct {
 	next int
 }{next: 12000 + os.Getpid()%250*64}
 
-// FreeAddress is an address of a host where nothing listens and that no other test gets. It is below the ports that
-// systems give to outgoing connections, so that it stays free while its server is away.
+// FreeAddress is an address on a host where nothing listens and that no other test gets. It is below the ephemeral
+// ports, so that it stays free while its server is away.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
 	ports.Lock()
@@ -23,7 +23,7 @@ func FreeAddress(t testing.TB, host string) string {
 		ports.next++
 		address := net.JoinHostPort(host, strconv.Itoa(ports.next))
 		if host != "127.0.0.1" {
-			return address // of a namespace with nobody else in it
+			return address // in a namespace without other users
 		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()

@@ -20,9 +20,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Auditor reads the ledgers and releases in etcd itself, over and over, past all faults of
-// the aggregators, and remembers: a ledger only grows, a release never changes, and no entry is
-// over a budget.
+// Auditor repeatedly reads the ledgers and releases directly from etcd, past all faults of the aggregators, and
+// remembers them. A ledger only grows, a release never changes, and no entry exceeds a budget.
 type Auditor struct {
 	endpoints []string
 	blame     func(format string, args ...any)
@@ -33,7 +32,7 @@ type Auditor struct {
 	ledgers  map[string]*seen
 	releases map[ReleaseKey]Release
 	reads    int
-	newest   time.Time     // when the last new release was seen
+	newest   time.Time     // time of the last new release
 	longest  time.Duration // without a new one
 }
 
@@ -71,7 +70,7 @@ func Audit(t testing.TB, endpoints []string, teachers map[string]int, blame func
 		defer close(done)
 		for ctx.Err() == nil {
 			a.watch(ctx)
-			pause(ctx) // etcd is away, as while the aggregator it is embedded in is dead
+			pause(ctx) // etcd is away, for example because the aggregator that embeds it is dead
 		}
 	}()
 	a.stop = func() { cancel(); testkit.Receive(t, done) }
@@ -86,7 +85,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// connect reaches etcd past all proxies; nil while it cannot be reached.
+// connect connects to etcd past all proxies; nil if it cannot be reached.
 func (a *Auditor) connect(ctx context.Context) *coordinator.Store {
 	store, err := coordinator.Open(ctx, coordinator.Config{
 		Endpoints: a.endpoints, DialTimeout: time.Second, RequestTimeout: 2 * time.Second,
@@ -178,7 +177,7 @@ func (a *Auditor) take(ctx context.Context, store *coordinator.Store, s *seen, e
 	_, twice := a.releases[key]
 	switch {
 	case !found:
-		// A student of dpgan has rounds dropped that it will not ask again.
+		// A dpgan student has rounds dropped that it will not ask again.
 		run, err := store.Run(ctx, key.Run)
 		if err != nil {
 			return err
@@ -222,11 +221,11 @@ func (a *Auditor) Released() int {
 	return len(a.releases)
 }
 
-// Found is all that an auditor has seen.
+// Found is everything that an auditor has seen.
 type Found struct {
 	Ledgers  map[string][]ledger.Entry // by dataset
 	Releases map[ReleaseKey]Release
-	// Forgotten are releases that students had dropped, at the last look at all.
+	// Forgotten are releases that students had dropped by the last look.
 	Forgotten int
 	Reads     int
 	Longest   time.Duration // without a new release
@@ -243,7 +242,7 @@ func (a *Auditor) Found() Found {
 	return f
 }
 
-// End ends the auditor, when nothing fails: every release is read once more.
+// End ends the auditor after all faults: it reads every release once more.
 func (a *Auditor) End(ctx context.Context) (Found, error) {
 	a.stop()
 	store := a.connect(ctx)

@@ -1,5 +1,5 @@
-// Package clustertest has what the tests of whole clusters share: programs as processes, lines between
-// them that can be held up and cut, an auditor of ledgers, and the parts of a cluster that are no product.
+// Package clustertest has what tests of whole clusters share: programs as processes, connections between them that
+// can be delayed and cut, an auditor of ledgers, and the parts of a cluster that Conclave does not ship.
 package clustertest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Program is a program that runs as a process of its own.
+// Program is a program in its own process.
 type Program struct {
 	Cmd    *exec.Cmd
 	Stdout bytes.Buffer // complete after Done
@@ -22,8 +22,8 @@ type Program struct {
 	Done   chan struct{} // closed when it has ended
 }
 
-// Start starts a program with this process's environment, but for Conclave's variables, and
-// more. tell, where it is not nil, gets each line of standard error.
+// Start starts a program with this process's environment, without Conclave's variables, and more. tell, unless nil,
+// gets each line of standard error.
 func Start(environment []string, tell func(Line), command ...string) (*Program, error) {
 	p := &Program{Cmd: exec.Command(command[0], command[1:]...), Done: make(chan struct{})}
 	p.Stderr.tell = tell
@@ -41,7 +41,7 @@ func Start(environment []string, tell func(Line), command ...string) (*Program, 
 	return p, nil
 }
 
-// Line is a line of a role's standard error. Message is empty where the line is not a log entry.
+// Line is a line of a role's standard error. Message is empty if the line is not a log entry.
 type Line struct {
 	Text     string    `json:"-"`
 	Time     time.Time `json:"ts"`
@@ -84,7 +84,7 @@ func (l *Lines) take(b []byte) (came []Line) {
 			return came
 		}
 		line := Line{Text: string(text)}
-		// Fields of another type under these names leave the rest as it is.
+		// Fields of another type under these names do not affect the rest.
 		if err := json.Unmarshal(text, &line); errors.As(err, new(*json.SyntaxError)) {
 			line = Line{Text: line.Text}
 		}
@@ -124,14 +124,14 @@ func (l *Lines) Text() string {
 	return b.String()
 }
 
-// Panicked says whether the process wrote the beginning of a panic.
+// Panicked reports whether the process wrote the start of a panic.
 func (l *Lines) Panicked() bool {
 	return slices.ContainsFunc(l.All(), func(line Line) bool {
 		return strings.Contains(line.Text, "panic:") || strings.Contains(line.Text, "goroutine 1 [")
 	})
 }
 
-// Tail is the last n lines; of a message that repeats, only the last.
+// Tail is the last n lines; of repeated messages only the last.
 func (l *Lines) Tail(n int) string {
 	all := l.All()
 	var last []string

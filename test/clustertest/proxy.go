@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Proxy stands between a role and one that it dials, and does to connections what networks
-// do. It never changes, loses or adds a byte of a connection that lives: TCP does not.
+// Proxy is between a role and its peer, and simulates network faults on connections. It never changes, loses or adds
+// a byte of a live connection, because TCP does not.
 type Proxy struct {
 	Name     string
 	target   string
@@ -23,16 +23,16 @@ type Proxy struct {
 	closed  bool
 	links   map[*link]bool
 	Refuse  bool          // new connections are closed at once
-	Stalled [2]bool       // nothing is passed on: from the dialling side, to it
-	Delay   time.Duration // of every piece
-	Pace    time.Duration // the least delay, which is no fault
-	Tear    bool          // the next piece is cut in the middle, and its connection with it
+	Stalled [2]bool       // nothing passes: [0] from the dialling side, [1] to it
+	Delay   time.Duration // for every piece
+	Pace    time.Duration // minimum delay, which is not a fault
+	Tear    bool          // the next piece is cut in the middle, and its connection ends
 }
 
 // link is one connection with its two sides, the dialling one first.
 type link struct{ sides [2]net.Conn }
 
-// NewProxy starts one that listens on an address until the test ends.
+// NewProxy starts a proxy that listens on an address until the test ends.
 func NewProxy(t testing.TB, name, address, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -67,7 +67,7 @@ func (p *Proxy) close() {
 	p.tasks.Wait()
 }
 
-// join connects to the target and passes on until a side closes.
+// join connects to the target and forwards until a side closes.
 func (p *Proxy) join(dialled net.Conn) {
 	target, err := net.DialTimeout("tcp", p.target, 3*time.Second)
 	if err != nil {
@@ -118,8 +118,7 @@ func (p *Proxy) pass(l *link, side int) {
 	}
 }
 
-// admit waits until a piece may go on, and says how much of it, and whether the connection
-// ends with it.
+// admit waits until a piece may pass. It returns how much of it, and whether the connection then ends.
 func (p *Proxy) admit(l *link, side int, piece []byte) (rest []byte, tear bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +144,7 @@ func (p *Proxy) admit(l *link, side int, piece []byte) (rest []byte, tear bool) 
 	return piece, false
 }
 
-// reset ends a connection as a crash does, without a word.
+// reset ends a connection abruptly, as a crash does.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -166,7 +165,7 @@ func (p *Proxy) Cut() {
 	p.changed.Broadcast()
 }
 
-// Set changes what happens to connections; [Proxy.Heal] lets all pass.
+// Set changes the faults; [Proxy.Heal] removes all.
 func (p *Proxy) Set(change func(*Proxy)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,17 +22,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// RoleVariable makes a test binary play a role: a process that a test needs and that Conclave does not ship.
+// RoleVariable makes a test binary run as a role: a process that a test needs and that Conclave does not ship.
 const RoleVariable = "CLUSTERTEST_ROLE"
 
-// Roles that every test binary can play that calls [Play].
+// Roles of every test binary that calls [Play].
 const (
 	Etcd    = "etcd"                  // folder, addresses, members; see serveEtcd
 	Trapped = "aggregator with traps" // configuration, folder of traps; see serveTrapped
 )
 
-// Play plays a role until it ends or the process is told to stop, and returns its exit code.
-// own are the roles that only this binary has.
+// Play runs a role until it ends or is told to stop, and returns its exit code. own are roles that only this binary
+// has.
 func Play(role string, own map[string]func(context.Context) error) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -54,9 +54,9 @@ func Play(role string, own map[string]func(context.Context) error) (code int) {
 	return 0
 }
 
-// serveEtcd is a member of an etcd: folder is its name too, at is where clients and where
-// peers reach it, as "host:port,host:port", and cluster names all members with their peers'
-// addresses. It logs "ready" once the members serve.
+// serveEtcd is an etcd member: folder is also its name, at has its client and peer addresses as
+// "host:port,host:port", and cluster lists all members with their peer addresses. It logs "ready" once the members
+// serve.
 func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.InitialCluster = filepath.Base(folder), folder, cluster
@@ -65,7 +65,7 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.TickMs, c.ElectionMs = 50, 500
-	c.UnsafeNoFsync = true // processes are killed, machines are not: what was written stays
+	c.UnsafeNoFsync = true // only processes are killed, not machines: written data stays
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(os.Stderr),
 		zapcore.ErrorLevel)
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(core))
@@ -79,16 +79,15 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return nil // Close would wait for all who watch
+		return nil // Close would wait for all watchers
 	case err := <-server.Err():
 		return err
 	}
 }
 
-// serveTrapped is the aggregator as its program is, with hooks. Before and after a charge
-// it looks for a file before or after in traps, which tells it to stop or kill itself there, takes the
-// file away, and names the round in a file trapped. And it writes down how many votes it
-// counted for each query of a round, which no release tells.
+// serveTrapped is the real aggregator with hooks. Before and after a charge it looks for a file before or after in
+// traps, which tells it to stop or kill itself there. It removes the file, and names the round in a file trapped. It
+// also writes how many votes it counted for each query of a round, which releases do not show.
 func serveTrapped(ctx context.Context, path, traps string) error {
 	config, err := aggregator.LoadConfig(path)
 	if err != nil {
@@ -116,7 +115,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 				s = syscall.SIGKILL
 			}
 			_ = syscall.Kill(os.Getpid(), s)
-			time.Sleep(time.Second) // this thread goes on until the signal has reached the whole process
+			time.Sleep(time.Second) // this thread continues until the signal has reached the whole process
 		}
 	}
 	hooks := aggregator.Hooks{
@@ -137,14 +136,14 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 	return errors.Join(server.Serve(ctx), server.Close())
 }
 
-// Trap has an aggregator that plays [Trapped] stop or kill itself before or after its next charge.
+// Trap makes an aggregator in role [Trapped] stop or kill itself before or after its next charge.
 func Trap(traps, when, how string) error {
 	file := filepath.Join(traps, when)
 	return errors.Join(os.WriteFile(file+".new", []byte(how), 0o600), os.Rename(file+".new", file))
 }
 
-// votesOf adds the counts of each query up, and returns the smallest and the largest sum. Each is
-// the number of teachers that voted.
+// votesOf sums the counts of each query, and returns the smallest and the largest sum. Each is the number of teachers
+// that voted.
 func votesOf(counts []int64, classes int) (low, high int64) {
 	for i := 0; i+classes <= len(counts); i += classes {
 		sum := int64(0)

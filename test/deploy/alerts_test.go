@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// sources is the Go text of packages, without tests.
+// sources is the Go source of packages, without tests.
 func sources(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var text strings.Builder
@@ -45,7 +45,7 @@ var (
 	grouping   = regexp.MustCompile(`(?:by|on) \(([a-z, ]+)\)`)
 )
 
-// An alert on a metric that nothing exports never fires. Every alert is explained.
+// An alert on a metric that nothing exports never fires. Every alert must be documented.
 func TestAlerts(t *testing.T) {
 	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
 	document := string(testkit.Read(t, "../../docs/alerts.md")) + string(testkit.Read(t, "../../docs/metrics.md"))
@@ -94,7 +94,7 @@ func TestAlerts(t *testing.T) {
 					t.Errorf("%s: no metric has the label %s", rule.Alert, m[1])
 				}
 				for _, value := range strings.Split(m[3], "|") {
-					// gRPC's codes are words of its own.
+					// gRPC's codes are its own words.
 					if m[1] != "job" && m[1] != "code" && !strings.Contains(code, `"`+value+`"`) {
 						t.Errorf("%s: nothing is ever labelled %s=%s", rule.Alert, m[1], value)
 					}
@@ -102,7 +102,7 @@ func TestAlerts(t *testing.T) {
 			}
 			for _, m := range grouping.FindAllStringSubmatch(expression, -1) {
 				for _, label := range strings.Split(m[1], ", ") {
-					// The first two are Prometheus' own, le is of histograms.
+					// The first two are Prometheus' own, le belongs to histograms.
 					if !slices.Contains([]string{"namespace", "instance", "le"}, label) &&
 						!strings.Contains(code, `"`+label+`"`) {
 						t.Errorf("%s: no metric has the label %s", rule.Alert, label)

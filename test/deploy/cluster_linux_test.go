@@ -33,7 +33,7 @@ func replicasOf(object runtime.Object) int {
 
 var image = flag.Bool("image", false, "build the image by the Dockerfile's steps and run overlays/small in it")
 
-// secretOf makes a Secret as docs/kubernetes-install.md does, with a certificate of an authority.
+// secretOf makes a Secret as docs/kubernetes-install.md does, with a certificate from an authority.
 func secretOf(t *testing.T, issuer string, role certs.Role, name string, hosts ...string) string {
 	t.Helper()
 	testkit.Must(t, authority.Issue(issuer, role, name, hosts, time.Hour))
@@ -58,13 +58,11 @@ func inImage(t *testing.T, root string, binds []bind, args ...string) (string, e
 	return string(said), err
 }
 
-// TestTheImageRuns builds the image by the Dockerfile's own steps and runs all that
-// overlays/small describes: three etcd members with TLS, two aggregators, two nodes and a
-// student, every one in a read-only root, without a right. The run has to end with results,
-// the ledger has to verify, a standby has to take over, and all have to stop in good order.
+// TestTheImageRuns builds the image with the Dockerfile's own steps and runs everything in overlays/small: three etcd
+// members with TLS, two aggregators, two nodes and a student, each in a read-only root without capabilities. The run
+// must end with results, the ledger must verify, a standby must take over, and all must stop cleanly.
 //
-// A build without what the machine has compiled already takes minutes of processor time, so
-// it is asked for.
+// The test is opt-in because a build without the machine's cache takes minutes of processor time.
 func TestTheImageRuns(t *testing.T) {
 	if !*image {
 		t.Skip("builds the image and runs it as pods: go -C test/deploy test -run TestTheImageRuns -image -timeout 30m")
@@ -193,15 +191,14 @@ func TestTheImageRuns(t *testing.T) {
 				t.Errorf("%s does not stop in its time", x.name)
 				continue
 			}
-			if x.code != 0 && app != "etcd" { // etcd passes the signal on to itself
+			if x.code != 0 && app != "etcd" { // etcd forwards the signal to itself
 				t.Errorf("%s ended with %d after SIGTERM", x.name, x.code)
 			}
 		}
 	}
 }
 
-// runEmbedded runs an aggregator with an etcd of its own, which needs its folder and nothing
-// else: no temporary folder, no port.
+// runEmbedded runs an aggregator with an embedded etcd, which needs only its folder: no temporary folder, no port.
 func runEmbedded(t *testing.T, root string) {
 	t.Helper()
 	issuer, config, state, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
@@ -257,7 +254,7 @@ func setOf(t *testing.T, name string) set {
 	return set{}
 }
 
-// of are the pods of an app.
+// of returns the pods of an app.
 func (m *machine) of(app string) []*instance {
 	var found []*instance
 	for _, x := range m.running {
@@ -268,7 +265,7 @@ func (m *machine) of(app string) []*instance {
 	return found
 }
 
-// memory logs the most that each process had so far.
+// memory logs the peak memory of each process so far.
 func (m *machine) memory() {
 	m.t.Helper()
 	var most []string
@@ -286,7 +283,7 @@ func (m *machine) memory() {
 	m.t.Logf("the most memory so far: %s", strings.Join(most, ", "))
 }
 
-// confined looks at the process from outside: its user, its rights, its root.
+// confined checks the process from outside: its user, its capabilities, its root.
 func (x *instance) confined() {
 	t := x.m.t
 	t.Helper()

@@ -27,7 +27,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// mountOf is the mount that holds a path of a container.
+// mountOf is the mount that contains a path of a container.
 func mountOf(c corev1.Container, path string) *corev1.VolumeMount {
 	for i, m := range c.VolumeMounts {
 		if strings.HasPrefix(path, m.MountPath+"/") {
@@ -37,8 +37,7 @@ func mountOf(c corev1.Container, path string) *corev1.VolumeMount {
 	return nil
 }
 
-// configFolder writes the ConfigMap that holds a path of a container, and returns where
-// the file is then.
+// configFile writes the ConfigMap that contains a path of a container, and returns the file's path.
 func (s set) configFile(t *testing.T, p pod, path string) string {
 	t.Helper()
 	mount := mountOf(p.spec.Containers[0], path)
@@ -59,7 +58,7 @@ func (s set) configFile(t *testing.T, p pod, path string) string {
 	return ""
 }
 
-// environment sets what a pod of an ordinal has of CONCLAVE_... in the test's environment.
+// environment sets a pod's CONCLAVE_... variables, for one ordinal, in the test's environment.
 func environment(t *testing.T, c corev1.Container, facts map[string]string) {
 	t.Helper()
 	for name, value := range expand(t, c, facts) {
@@ -69,8 +68,7 @@ func environment(t *testing.T, c corev1.Container, facts map[string]string) {
 	}
 }
 
-// expand gives the variables of a container as Kubernetes would, with facts in place of
-// the fields of the pod.
+// expand expands the variables of a container as Kubernetes would, with facts for the pod's fields.
 func expand(t *testing.T, c corev1.Container, facts map[string]string) map[string]string {
 	t.Helper()
 	values := map[string]string{}
@@ -109,7 +107,7 @@ const (
 	factIndex = "metadata.labels['apps.kubernetes.io/pod-index']"
 )
 
-// listens wants a port of the container behind an address that a program opens.
+// listens requires a container port for an address that a program opens.
 func listens(t *testing.T, c corev1.Container, what, address, name string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -124,7 +122,7 @@ func listens(t *testing.T, c corev1.Container, what, address, name string) {
 	t.Errorf("%s: the container's port %s is not %s", what, name, port)
 }
 
-// writable wants a path in a volume that a container may write to, below its root.
+// writable requires a path in a writable volume, below its root.
 func writable(t *testing.T, c corev1.Container, path string) {
 	t.Helper()
 	if m := mountOf(c, path); m == nil || m.ReadOnly {
@@ -132,7 +130,7 @@ func writable(t *testing.T, c corev1.Container, path string) {
 	}
 }
 
-// readable wants paths in mounts that are read-only.
+// readable requires paths in read-only mounts.
 func readable(t *testing.T, c corev1.Container, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -142,7 +140,7 @@ func readable(t *testing.T, c corev1.Container, paths ...string) {
 	}
 }
 
-// grace wants what docs/upgrade.md asks for: drain and 40 seconds.
+// grace requires what docs/upgrade.md says: drain plus 40 seconds.
 func grace(t *testing.T, p pod, drain time.Duration) {
 	t.Helper()
 	given := time.Duration(0)
@@ -154,8 +152,8 @@ func grace(t *testing.T, p pod, drain time.Duration) {
 	}
 }
 
-// dials wants a server name that the documented certificate has, and an address that is a
-// service of the set, or one elsewhere that a policy lets the pod out to.
+// dials requires a server name from the documented certificate, and an address that is a service of the set, or an
+// external one that a policy allows.
 func (s set) dials(t *testing.T, p pod, address, serverName string) {
 	t.Helper()
 	if serverName != "aggregator" {
@@ -183,7 +181,7 @@ func (s set) dials(t *testing.T, p pod, address, serverName string) {
 	t.Errorf("%s is nobody's name, and no policy lets %s out to it", address, p.name)
 }
 
-// The programs accept the content of ConfigMaps and environment, and it fits the pods around it.
+// The programs accept the ConfigMaps and the environment, and these fit the pods.
 func TestConfigurations(t *testing.T) {
 	eachPod(t, func(t *testing.T, s set, p pod) {
 		c := p.spec.Containers[0]
@@ -337,7 +335,7 @@ func (s set) checkStudent(t *testing.T, p pod, file string) {
 	}
 }
 
-// The schema of the manifests is the example's, so that its data can be tried.
+// The schema of the manifests is the example's, so that the example's data works.
 func TestTheSchemaIsTheExamples(t *testing.T) {
 	want, err := os.ReadFile("../../examples/flchain/schema.yaml")
 	testkit.Must(t, err)
@@ -350,7 +348,7 @@ func TestTheSchemaIsTheExamples(t *testing.T) {
 	}
 }
 
-// Files that repeat others differ from them in what they are for alone.
+// Files that repeat others differ only in their purpose.
 func TestConfigurationsOfComponents(t *testing.T) {
 	for path, c := range map[string]struct{ of, but string }{
 		"components/external-etcd/aggregator.yaml": {"base/aggregator/aggregator.yaml", `^(  endpoints:|  prefix:)`},
@@ -373,7 +371,7 @@ func TestConfigurationsOfComponents(t *testing.T) {
 	}
 }
 
-// The documented commands make certificates for every name that is dialled.
+// The documented commands make certificates for every dialled name.
 func TestDocumentedCertificates(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
 	testkit.Must(t, err)

@@ -27,18 +27,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bind is a folder or file of this machine that is mounted in a container's root.
+// bind is a folder or file of this machine, mounted in a container's root.
 type bind struct {
 	From, To string
 	ReadOnly bool
 }
 
-// container is a process as Kubernetes would start it: in a root that is read-only, with its
-// volumes, as a user without any right of root's, in a network of its own. It has no /proc
-// and no /dev, which real ones do: less than a pod has.
+// container is a process as Kubernetes would start it: in a read-only root, with its volumes, as a user without
+// capabilities, in its own network. It has no /proc and no /dev, so less than a pod has.
 type container struct {
 	Root    string
-	Network string // name of a network namespace; empty: that of the test
+	Network string // name of a network namespace; empty uses the test's
 	Binds   []bind
 	User    int
 	Group   int
@@ -47,8 +46,8 @@ type container struct {
 	Env     []string
 }
 
-// command is the container as a command that can be started. Its root must be writable to
-// the test, for the places of the binds.
+// command is the container as a command to start. The test must be able to write to its root, to make the mount
+// points.
 func (c container) command(t testing.TB) *exec.Cmd {
 	t.Helper()
 	for _, b := range c.Binds {
@@ -72,9 +71,9 @@ func (c container) command(t testing.TB) *exec.Cmd {
 	return command
 }
 
-// enter becomes the program; it returns only an error.
+// enter replaces this process with the program; it returns only an error.
 func enter(raw string) error {
-	// Networks and rights are a thread's until the program begins.
+	// Namespaces and capabilities belong to a thread until the program starts.
 	runtime.LockOSThread()
 	var c container
 	if err := json.Unmarshal([]byte(raw), &c); err != nil {
@@ -137,7 +136,7 @@ func (c container) mount() error {
 	return unix.Chdir("/")
 }
 
-// dropRights takes all capabilities away for good, and the way back to them.
+// dropRights drops all capabilities permanently.
 func (c container) dropRights() error {
 	for capability := uintptr(0); ; capability++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err == unix.EINVAL {

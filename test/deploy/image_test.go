@@ -38,8 +38,8 @@ func dockerfile(t testing.TB) []instruction {
 	return all
 }
 
-// TestDockerfile wants an empty last stage with nothing in it but what was built and the
-// licenses, and a user by number, which Kubernetes can tell from root.
+// TestDockerfile requires an empty last stage with only the built programs and the licenses, and a numeric user,
+// which Kubernetes can distinguish from root.
 func TestDockerfile(t *testing.T) {
 	all := dockerfile(t)
 	last := 0
@@ -66,8 +66,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// ignored says whether .dockerignore keeps a path out of the build. Its patterns are
-// folders, and names in any folder.
+// ignored reports whether .dockerignore excludes a path from the build. Its patterns are folders, and names in any
+// folder.
 func ignored(t testing.TB, name string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(repository, ".dockerignore"))
@@ -88,9 +88,8 @@ func ignored(t testing.TB, name string) bool {
 	return false
 }
 
-// buildImage does the Dockerfile's steps where it stands for a daemon: the context as
-// .dockerignore leaves it, each RUN of the build stage, and the COPYs into the last one.
-// It returns the image's root.
+// buildImage does the Dockerfile's steps in place of a daemon: the context after .dockerignore, each RUN of the build
+// stage, and the COPYs into the last one. It returns the image's root.
 func buildImage(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -125,7 +124,7 @@ func buildImage(t testing.TB) string {
 	ran := 0
 	for _, in := range dockerfile(t) {
 		if in.word != "RUN" || in.rest == "go mod download" {
-			continue // the modules are those of the test itself
+			continue // the test's own modules are used
 		}
 		ran++
 		command := exec.Command("sh", "-c", strings.ReplaceAll(in.rest, "/out/", out+"/"))
@@ -147,8 +146,7 @@ func buildImage(t testing.TB) string {
 	return root
 }
 
-// checkStatic wants programs that need no loader and no library, and that hold no module
-// of the tests.
+// checkStatic requires programs that need no loader and no library, and that contain no module of the tests.
 func checkStatic(t *testing.T, root string) {
 	t.Helper()
 	for _, name := range []string{"aggregator", "conclave", "student", "teacher"} {

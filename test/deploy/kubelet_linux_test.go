@@ -25,10 +25,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// machine runs the pods of a set the way a Kubernetes would: each in a network of its own
-// with an address of its own, its containers confined as their security contexts say, with
-// volumes and variables as the manifests have them. It is one machine without a scheduler,
-// and it enforces no NetworkPolicy.
+// machine runs the pods of a set as Kubernetes would: each in its own network with its own address, its containers
+// confined by their security contexts, with the manifests' volumes and variables. It is one machine without a
+// scheduler, and it enforces no NetworkPolicy.
 type machine struct {
 	t       *testing.T
 	set     set
@@ -36,7 +35,7 @@ type machine struct {
 	secrets map[string]string // name -> folder
 	claims  string            // folder of volumes
 	network string            // prefix of the names of namespaces
-	hosts   string            // the file of everybody's names
+	hosts   string            // the hosts file of all
 	running []*instance
 }
 
@@ -53,7 +52,7 @@ type instance struct {
 	restarts int
 	said     bytes.Buffer
 	done     chan struct{}
-	code     int // of the last end
+	code     int // exit code of the last end
 }
 
 func ip(t testing.TB, args ...string) {
@@ -63,8 +62,7 @@ func ip(t testing.TB, args ...string) {
 	}
 }
 
-// newMachine makes the network: a switch in a namespace of its own, so that nothing of this
-// machine is touched.
+// newMachine makes the network: a switch in its own namespace, so that this machine's network is not touched.
 func newMachine(t *testing.T, s set) *machine {
 	t.Helper()
 	m := &machine{t: t, set: s, images: map[string]string{}, secrets: map[string]string{}, claims: t.TempDir(),
@@ -80,7 +78,7 @@ func newMachine(t *testing.T, s set) *machine {
 	return m
 }
 
-// prepare names the pods and gives them their addresses; start then starts them all.
+// prepare names the pods and assigns addresses; start then starts them all.
 func (m *machine) prepare() {
 	m.t.Helper()
 	hosts := "127.0.0.1 localhost\n"
@@ -102,7 +100,7 @@ func (m *machine) prepare() {
 			ip(m.t, "-n", x.network, "addr", "add", address+"/24", "dev", "eth0")
 			ip(m.t, "-n", x.network, "link", "set", "eth0", "up")
 			ip(m.t, "-n", x.network, "link", "set", "lo", "up")
-			// A headless service has a name for each pod of a StatefulSet, and its own for all.
+			// A headless service has a name for each pod of a StatefulSet, and one for all.
 			hosts += fmt.Sprintf("%s %s.%s %s\n", address, x.name, p.name, p.name)
 			m.running = append(m.running, x)
 		}
@@ -204,7 +202,7 @@ func (x *instance) container() container {
 	return c
 }
 
-// start runs all pods at once; a server is started again when it ends.
+// start runs all pods at once; a server is restarted when it ends.
 func (m *machine) start() {
 	m.t.Helper()
 	for _, x := range m.running {
@@ -216,7 +214,7 @@ func (m *machine) start() {
 	}
 }
 
-// live starts the container, and starts it again.
+// live starts the container and restarts it.
 func (x *instance) live(first <-chan *exec.Cmd, c container) {
 	defer close(x.done)
 	for command := <-first; ; command = c.command(x.m.t) {
@@ -246,7 +244,7 @@ func (x *instance) live(first <-chan *exec.Cmd, c container) {
 	}
 }
 
-// locked is a buffer that is read while it is written.
+// locked is a buffer that can be read while it is written.
 type locked struct {
 	x *instance
 	b *bytes.Buffer
@@ -264,7 +262,7 @@ func (x *instance) log() string {
 	return x.said.String()
 }
 
-// signal sends a signal; after SIGTERM and SIGKILL by stop it is not started again.
+// signal sends a signal; with last, the container is not restarted.
 func (x *instance) signal(s syscall.Signal, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -284,7 +282,7 @@ func (x *instance) stopNow() {
 	}
 }
 
-// get asks the pod from another pod's place, as a kubelet does.
+// get requests a path of the pod from another pod's network, as a kubelet does.
 func (x *instance) get(port intstr.IntOrString, path string) (code int, body string) {
 	address := net.JoinHostPort(x.facts[factIP], fmt.Sprint(portOf(x.pod.spec.Containers[0], port)))
 	client := http.Client{Timeout: 6 * time.Second, Transport: &http.Transport{
@@ -309,7 +307,7 @@ func (x *instance) ready() (bool, string) {
 	return code == http.StatusOK, body
 }
 
-// dialIn connects from within a network namespace.
+// dialIn connects from a network namespace.
 func dialIn(network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -317,7 +315,7 @@ func dialIn(network, address string) (net.Conn, error) {
 	}
 	dialled := make(chan result)
 	go func() {
-		// Never unlocked: the thread ends with the goroutine, and with it its network.
+		// Never unlocked: the thread ends with the goroutine, and its network with it.
 		runtime.LockOSThread()
 		f, err := os.Open("/var/run/netns/" + network)
 		if err == nil {

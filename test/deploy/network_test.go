@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// peerNames names the peers of a rule: pods of the set by their app, or the outside.
+// peerNames names the peers of a rule: pods of the set by app, or the outside.
 func (s set) peerNames(t *testing.T, peer networkingv1.NetworkPolicyPeer) []string {
 	t.Helper()
 	switch {
@@ -30,13 +30,13 @@ func (s set) peerNames(t *testing.T, peer networkingv1.NetworkPolicyPeer) []stri
 	return names
 }
 
-// ends are the halves of edges that policies open, as "from -> to port": the traffic allowed out of pods and into them.
+// ends are the half edges that policies open, as "from -> to port": the allowed traffic out of pods and into them.
 func (s set) ends(t *testing.T) (out, in map[string]bool) {
 	t.Helper()
 	out, in = map[string]bool{}, map[string]bool{}
 	add := func(half map[string]bool, policy string, peers []networkingv1.NetworkPolicyPeer,
 		ports []networkingv1.NetworkPolicyPort, edge func(peer string, port networkingv1.NetworkPolicyPort) string) {
-		// An empty list would stand for everybody, or for every port.
+		// An empty list would mean everybody, or every port.
 		if len(peers) == 0 || len(ports) == 0 {
 			t.Errorf("the policy %s opens a port to everybody or all ports to somebody", policy)
 		}
@@ -69,7 +69,8 @@ func (s set) ends(t *testing.T) (out, in map[string]bool) {
 	return out, in
 }
 
-// TestNobodyIsReachedUnlessAPolicySaysSo wants a policy that selects every pod, both ways, and opens nothing.
+// TestNobodyIsReachedUnlessAPolicySaysSo requires a policy that selects every pod in both directions and opens
+// nothing.
 func TestNobodyIsReachedUnlessAPolicySaysSo(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		deny := find[*networkingv1.NetworkPolicy](s)["deny-all"]
@@ -86,9 +87,9 @@ func TestNobodyIsReachedUnlessAPolicySaysSo(t *testing.T) {
 	})
 }
 
-// inside are the edges of a whole cluster, without names and monitoring.
+// inside are the edges of a whole cluster, without DNS and monitoring.
 var inside = []string{
-	"aggregator -> aggregator 7443/TCP", // a standby looks whether the leader listens
+	"aggregator -> aggregator 7443/TCP", // a standby checks whether the leader listens
 	"aggregator -> etcd 2379/TCP",
 	"etcd -> etcd 2380/TCP",
 	"student -> aggregator 7443/TCP",
@@ -100,8 +101,7 @@ var monitored = []string{
 	"namespace monitoring -> teacher 9443/TCP",
 }
 
-// The edges are exactly these. One between two pods is open at both ends, at a port that
-// the pod opens.
+// The edges are exactly these. An edge between two pods is open at both ends, at a port that the pod opens.
 func TestEdges(t *testing.T) {
 	for name, want := range map[string][]string{
 		"small":             inside,
@@ -188,24 +188,24 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// cut takes an edge apart.
+// cut splits an edge.
 func cut(edge string) (from, to, port string) {
 	from, rest, _ := strings.Cut(edge, " -> ")
 	at := strings.LastIndex(rest, " ")
 	return from, rest[:at], rest[at+1:]
 }
 
-// Policies that select no pod do nothing, unnoticed.
+// A policy that selects no pod has no effect, which would go unnoticed.
 func TestEveryPolicySelectsSomebody(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		for name, policy := range find[*networkingv1.NetworkPolicy](s) {
-			// An external etcd is not for this deployment to watch.
+			// This deployment does not monitor an external etcd.
 			elsewhere := name == "monitoring-etcd" && find[*appsv1.StatefulSet](s)["etcd"] == nil
 			if len(s.selects(t, &policy.Spec.PodSelector)) == 0 && !elsewhere {
 				t.Errorf("the policy %s selects nobody", name)
 			}
 			for _, peer := range peersOf(policy) {
-				// A part of a cluster has the edges of the whole.
+				// Part of a cluster has the edges of the whole.
 				if peer.PodSelector != nil && peer.NamespaceSelector == nil &&
 					len(s.selects(t, peer.PodSelector)) == 0 && s.whole() {
 					t.Errorf("the policy %s names %s, which is nobody", name,
@@ -216,7 +216,7 @@ func TestEveryPolicySelectsSomebody(t *testing.T) {
 	})
 }
 
-// whole says whether all roles are in the set.
+// whole reports whether all roles are in the set.
 func (s set) whole() bool {
 	apps := map[string]bool{}
 	for _, p := range s.pods() {

@@ -31,10 +31,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// manifests is the folder of all of them.
+// manifests is the folder of all manifests.
 const manifests = "../../deploy/k8s"
 
-// decoder knows the types that the manifests may be of, and no field beside theirs.
+// decoder accepts only the types of the manifests, and no unknown fields.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -48,7 +48,7 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// decode reads the documents of a file.
+// decode parses the documents of a file.
 func decode(t testing.TB, raw []byte) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
@@ -79,7 +79,7 @@ func title(object runtime.Object) string {
 	return object.GetObjectKind().GroupVersionKind().Kind + "/" + name
 }
 
-// build makes the objects of a kustomization.
+// build builds the objects of a kustomization.
 func build(t testing.TB, dir string) []runtime.Object {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
@@ -91,7 +91,7 @@ func build(t testing.TB, dir string) []runtime.Object {
 	return decode(t, raw)
 }
 
-// compose builds a kustomization of bases and components that no folder has.
+// compose builds a kustomization of bases and components that has no folder.
 func compose(t testing.TB, resources []string, components ...string) []runtime.Object {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ func compose(t testing.TB, resources []string, components ...string) []runtime.O
 	return build(t, dir)
 }
 
-// settings are the files of the roles' own configuration; everything else is a manifest.
+// settings are the files of the roles' own configuration; all other files are manifests.
 var settings = []string{"aggregator.yaml", "teacher.yaml", "student.yaml", "worker.yaml", "run.yaml", "schema.yaml",
 	"policy.yaml", "etcd.yaml"}
 
@@ -151,7 +151,7 @@ func TestEveryManifestDecodesStrictly(t *testing.T) {
 	}
 }
 
-// roots are the folders that are built by themselves.
+// roots are the folders that are built on their own.
 func roots(t testing.TB) []string {
 	t.Helper()
 	overlays, err := filepath.Glob(filepath.Join(manifests, "overlays/*"))
@@ -163,7 +163,7 @@ func roots(t testing.TB) []string {
 		filepath.Join(manifests, "transfer"), filepath.Join(manifests, "restore"))
 }
 
-// kubectl builds what the library builds.
+// kubectl builds the same as the library.
 func TestEveryKustomizationBuilds(t *testing.T) {
 	kubectl, missing := exec.LookPath("kubectl")
 	for _, root := range roots(t) {
@@ -224,7 +224,7 @@ func buildSets(t testing.TB) []set {
 	testkit.Must(t, err)
 	var all []string
 	for _, c := range components {
-		if c.Name() != "etcd-backup" { // of the etcd that external-etcd takes away
+		if c.Name() != "etcd-backup" { // of the etcd that external-etcd removes
 			all = append(all, "components/"+c.Name())
 		}
 	}
@@ -240,22 +240,22 @@ func buildSets(t testing.TB) []set {
 	}
 }
 
-// pod is a pod template with what stands around it.
+// pod is a pod template with its context.
 type pod struct {
 	kind, name string
 	labels     map[string]string
 	spec       corev1.PodSpec
 	claims     []corev1.PersistentVolumeClaim // of a StatefulSet
-	selector   *metav1.LabelSelector          // nil where there is none
+	selector   *metav1.LabelSelector          // nil if there is none
 }
 
 // app is the name by which policies select it.
 func (p pod) app() string { return p.labels["app.kubernetes.io/name"] }
 
-// lasts says whether it runs until it is stopped.
+// lasts reports whether it runs until it is stopped.
 func (p pod) lasts() bool { return p.kind == "Deployment" || p.kind == "StatefulSet" }
 
-// serves says whether it answers somebody as well. A worker of the queue only asks.
+// serves reports whether it also answers somebody. A worker of the queue only asks.
 func (p pod) serves() bool { return p.lasts() && p.app() != "student" }
 
 func (s set) pods() []pod {
@@ -298,7 +298,7 @@ func eachSet(t *testing.T, test func(*testing.T, set)) {
 	}
 }
 
-// No two objects of a set have one name, and all are in the namespace that denies all.
+// Names are unique in a set, and all objects are in the namespace that denies all.
 func TestObjectsAreInOneNamespace(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		seen := map[string]bool{}

@@ -12,16 +12,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/version"
 )
 
-// others are the images of other projects, by their tags: operators that apply the manifests pin them, as
+// others are the images of other projects by tag: operators pin them before they apply the manifests, as
 // docs/kubernetes-install.md says.
 var others = []string{"gcr.io/etcd-development/etcd:v" + etcdversion.Version, "docker.io/library/busybox:1.37.0"}
 
-// tries are the folders that take the image of one machine by its tag, and bases that are only built as a part.
+// tries are the folders that use a local image by its tag, and bases that are only built as a part.
 var tries = []string{"overlays/small", "overlays/run", "overlays/workers", "base", "base/student"}
 
 var byDigest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 
-// unpinned says what is wrong with an image that is applied unchanged, "" if nothing is.
+// unpinned says what is wrong with an image that is applied unchanged, or "".
 func unpinned(image string, try bool) string {
 	_, number, _ := strings.Cut(version.Software, " ")
 	switch {
@@ -35,7 +35,7 @@ func unpinned(image string, try bool) string {
 	return "it has no digest; set digest under images of the kustomization"
 }
 
-// Outside of a trial every image is named by its digest. Images of others have the tested tag.
+// Outside of trials every image is named by digest. Images of other projects have the tested tag.
 func TestImagesAreNamedByDigest(t *testing.T) {
 	for _, root := range roots(t) {
 		name, err := filepath.Rel(manifests, root)

@@ -30,8 +30,8 @@ func eachPod(t *testing.T, test func(*testing.T, set, pod)) {
 func isTrue(b *bool) bool  { return b != nil && *b }
 func isFalse(b *bool) bool { return b != nil && !*b }
 
-// TestPodsAreConfined wants of every pod what the restricted standard of Kubernetes asks
-// for, a root that is read-only, no token of the cluster, and bounded memory.
+// TestPodsAreConfined requires of every pod the restricted standard of Kubernetes, a read-only root, no token of the
+// cluster, and bounded memory.
 func TestPodsAreConfined(t *testing.T) {
 	eachPod(t, func(t *testing.T, _ set, p pod) {
 		s := p.spec.SecurityContext
@@ -103,7 +103,7 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// portOf is the number of a container's port by name or number; 0 where it opens none such.
+// portOf is the number of a container's port by name or number; 0 if it opens none.
 func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 	for _, open := range c.Ports {
 		if port.Type == intstr.String && open.Name == port.StrVal ||
@@ -114,7 +114,7 @@ func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 	return 0
 }
 
-// created are the Secrets and claims that operators make themselves, as the documentation has them.
+// created are the Secrets and claims that operators make themselves, according to the documentation.
 func created(t *testing.T, command string) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
@@ -217,8 +217,8 @@ func (s set) selects(t *testing.T, selector *metav1.LabelSelector) []pod {
 	return selected
 }
 
-// Workloads select their own pods, services find pods that open their ports, and machines
-// can be drained of everything that serves.
+// Workloads select their own pods, services find pods that open their ports, and a machine can be drained of every
+// server.
 func TestSelectors(t *testing.T) {
 	eachSet(t, func(t *testing.T, s set) {
 		services := find[*corev1.Service](s)

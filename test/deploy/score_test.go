@@ -15,7 +15,7 @@ import (
 
 var withScore = flag.Bool("kube-score", false, "check the manifests with kube-score, which is fetched and compiled")
 
-// kube-score finds nothing critical. Each ignored check has its reason beside it in the manifest.
+// kube-score finds nothing critical. The manifest gives the reason for each ignored check.
 func TestKubeScore(t *testing.T) {
 	if !*withScore {
 		t.Skip("run with -kube-score")

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// buildEtcdctl builds the command that the image of etcd has beside the server, in a module of its own: its go.mod
-// has what keeps it from being installed by name.
+// buildEtcdctl builds the command that the etcd image has next to the server, in its own module: its go.mod prevents
+// installing it by name.
 func buildEtcdctl(t *testing.T, path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func (x *instance) etcdctl(args ...string) (string, error) {
 		"--cacert", "/tls/ca.crt", "--cert", "/tls/tls.crt", "--key", "/tls/tls.key"}, args...)...)
 }
 
-// makeUsers does what docs/kubernetes-install.md says, with the certificate of a member, which may do nothing
+// makeUsers does what docs/kubernetes-install.md says with the certificate of a member, which has no rights
 // afterwards.
 func (m *machine) makeUsers() {
 	t := m.t

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// documentedUsers are the commands that make etcd's users, as docs/kubernetes-install.md has them.
+// documentedUsers are the commands in docs/kubernetes-install.md that make etcd's users.
 func documentedUsers(t *testing.T) (commands []string) {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
@@ -39,7 +39,7 @@ func secretCerts(t *testing.T) map[string]string {
 	return found
 }
 
-// secretOfMount is the Secret that holds a path of a pod's container.
+// secretOfMount is the Secret that contains a path of a pod's container.
 func secretOfMount(p pod, path string) string {
 	if mount := mountOf(p.spec.Containers[0], path); mount != nil {
 		for _, v := range p.spec.Volumes {
@@ -51,7 +51,7 @@ func secretOfMount(p pod, path string) string {
 	return ""
 }
 
-// Members know each other by name, every client shows a certificate, and the reading user cannot write.
+// Members recognize each other by name, every client presents a certificate, and the read-only user cannot write.
 func TestEtcdAsksWhoItIs(t *testing.T) {
 	member := certs.Identity{Role: certs.RoleAggregator, Name: "etcd"}.Subject().CommonName
 	certificates, users := secretCerts(t), documentedUsers(t)

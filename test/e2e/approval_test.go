@@ -18,10 +18,9 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// Two persons of a site let a run begin, with keys of their own. Before they have, after one of them denied it, and
-// once an
-// approval has expired that another site had given before, no ledger is charged: no site's, and not the dataset's. What
-// was approved in advance asks nobody.
+// Two persons of a site approve a run with their own keys. No ledger, of a site or of the dataset, is charged before
+// they have, after one of them denied it, or after another site's earlier approval has expired. An approval in
+// advance asks nobody.
 func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -95,7 +94,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 		}
 	}
 
-	// One of two is no quorum, twice the same is one, and one denial is enough.
+	// One of two is no quorum, the same one twice counts once, and one denial is enough.
 	student, j := begin("denied")
 	teacher("south", "approve", j.name)
 	teacher("north", "approve", j.name, signed("ann")...)
@@ -121,7 +120,8 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 		}
 	}
 
-	// A run of another study than the policy of one site wants is refused there, and the other site pays nothing.
+	// A run that belongs to a different study from one site's policy is refused there, and the other site pays
+	// nothing.
 	agreed := c.study("agreed", "2199-06-30")
 	wanting := fmt.Sprintf("by-hand, approvals_needed: 2, study: {sha256: %s}, approvers: [%s]",
 		study.Hash(testkit.Read(t, agreed)), strings.Join(approvers, ", "))
@@ -133,7 +133,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	}
 	states("other", sitepolicy.StateRefused, sitepolicy.StateWaiting)
 
-	// South permits it and its approval expires before north has decided.
+	// South permits the run, and its approval expires before north has decided.
 	student, j = begin("late")
 	teacher("south", "approve", j.name, "--for", "4s")
 	south.awaitLog("run no longer waits", func(l clustertest.Line) bool { return l.Run == j.name })
@@ -158,7 +158,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 		}
 	}
 
-	// Both sites approved in advance what the student asks for next.
+	// Both sites approved the student's next run in advance.
 	ahead := []string{"--student", "lab", "--pipelines", "pategan", "--epsilon", "12", "--for", "1d"}
 	teacher("south", "approve", "study", ahead...)
 	for _, name := range []string{"ann", "ben"} {
@@ -175,7 +175,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	stop(north, south, aggregator)
 }
 
-// study writes a study.yaml of a name that ends with a day.
+// study writes a study.yaml with a name and an end.
 func (c *cluster) study(name, expires string) (path string) {
 	c.t.Helper()
 	path = filepath.Join(c.dir, "study-"+name+".yaml")

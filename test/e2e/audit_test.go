@@ -7,8 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// audit starts an auditor of etcd; finish ends it and checks how many releases it has seen in
-// all.
+// audit starts an auditor of etcd; finish ends it and checks the total number of releases.
 func (c *cluster) audit(endpoint string) (a *clustertest.Auditor, finish func(releases int)) {
 	c.t.Helper()
 	a = clustertest.Audit(c.t, []string{endpoint}, map[string]int{dataset: allTeachers}, c.t.Errorf)
@@ -22,7 +21,7 @@ func (c *cluster) audit(endpoint string) (a *clustertest.Auditor, finish func(re
 	}
 }
 
-// embeddedEndpoint is where the etcd of c's aggregator listens.
+// embeddedEndpoint is the address of the aggregator's etcd.
 func (c *cluster) embeddedEndpoint() string {
 	return "unix://" + filepath.Join(c.dir, "etcd", "etcd", "etcd.sock")
 }

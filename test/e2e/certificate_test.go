@@ -11,9 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A node's certificate expires while its stream is open. Where a renewed one is there the
-// node is back at once; where none is, it waits for one. (Its file is the first that waits, since
-// this takes longest.)
+// A node's certificate expires while its stream is open. If a renewed one exists the node is back at once; otherwise
+// it waits for one. (Its file comes first among those that wait, since it takes longest.)
 func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

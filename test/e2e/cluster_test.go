@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// dataset is the name of the dataset of all these clusters, siteTeachers the
-// number of teachers at each of their two sites.
+// dataset is the name of the dataset in all these clusters, siteTeachers the number of teachers at each of their two
+// sites.
 const (
 	dataset      = "flchain"
 	siteTeachers = 20
@@ -29,7 +29,7 @@ type cluster struct {
 	t       *testing.T
 	dir     string
 	address string // of the aggregator
-	paced   string // where students reach it, when rounds shall take their time
+	paced   string // slow address for students, to make rounds last
 	etcd    string // the `etcd:` part of its configuration
 	next    int    // numbers configuration files
 }
@@ -49,8 +49,7 @@ func newCluster(t *testing.T) *cluster {
 // settings are the fields of a YAML file, values written as YAML.
 type settings map[string]string
 
-// write writes a YAML file of fields and then changes, where an empty value
-// leaves a field out, and returns its path.
+// write writes a YAML file of fields with later changes, where an empty value removes a field, and returns its path.
 func (c *cluster) write(name string, fields settings, changes ...settings) string {
 	c.t.Helper()
 	for _, change := range changes {
@@ -104,7 +103,7 @@ func (c *cluster) nodeFile(site string, changes ...settings) string {
 	}, changes...)
 }
 
-// state is the folder in which a node keeps its state.
+// state is the state folder of a node.
 func (c *cluster) state(site string) string { return filepath.Join(c.dir, "state-"+site) }
 
 // job is a small run.
@@ -130,7 +129,7 @@ func (c *cluster) runFile(j job) string {
 		"teachers": strconv.Itoa(allTeachers),
 		"release":  "{rows: 200}",
 		"pipeline": "pategan", "warm_start": "{embed: 0}",
-		// The quality of the student does not matter here: it takes small steps, each in one turn.
+		// The quality of the student does not matter here: it takes small steps, one per round.
 		"pategan": fmt.Sprintf("{labels: %d, queries: 16, quorum: %v, deadline: %v, student: {hidden: 8, layers: 1, "+
 			"generator_steps: 2, step: 0.01}}",
 			16*j.rounds, j.quorum, j.deadline),
@@ -152,7 +151,7 @@ func (c *cluster) studentFile(run, out string, changes ...settings) string {
 	}, changes...)
 }
 
-// out is a folder for the results of a student.
+// out is a folder for a student's results.
 func (c *cluster) out(name string) string { return filepath.Join(c.dir, "out-"+name) }
 
 func (c *cluster) startAggregator(file string) *process {
@@ -188,8 +187,8 @@ func awaitRound(aggregator *process, round uint64) {
 // pace is the delay of a message between a student and an aggregator, in clusters whose runs must last.
 const pace = 40 * time.Millisecond
 
-// slowDown has the students whose files are written from now on reach the aggregators over
-// a slow line, so that a run is not over before a test has done what it does in its middle.
+// slowDown gives the students configured from now on a slow connection to the aggregators, so that a run lasts until
+// the test has acted in its middle.
 func (c *cluster) slowDown() {
 	c.t.Helper()
 	var paced []string

@@ -11,9 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// An aggregator that dies between charge and answer has charged a round whose
-// answer nobody has. It must come back with that answer. Death right before the
-// charge is the other side: nothing may be charged, and the round is asked anew.
+// An aggregator that dies between charge and answer has charged a round whose answer nobody has. It must return with
+// that answer. If it dies just before the charge, nothing may be charged, and the round is asked anew.
 func TestAggregatorDiesAroundCharge(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -45,10 +44,9 @@ func TestAggregatorDiesAroundCharge(t *testing.T) {
 	stop(north, south, aggregator)
 }
 
-// The aggregator is killed at random moments, during its start as well as in
-// the middle of rounds, and started again at once. Nobody else is touched: the
-// nodes come back, and two students that ask the same run side by side finish by
-// themselves with the same answers.
+// The aggregator is killed at random moments, during its start as well as during rounds, and restarted at once.
+// Nothing else is touched: the nodes return, and two students that ask the same run concurrently finish by themselves
+// with the same answers.
 func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	kills := 3
@@ -76,8 +74,8 @@ func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 
 	var early int
 	for i := range kills {
-		// Most lives last until the run has gone on, so that the kills cover
-		// the whole run; some end while the aggregator still starts.
+		// Most lives last until the run has progressed, so that the kills cover the whole run; some end during the
+		// aggregator's start.
 		if moments.IntN(4) > 0 {
 			student.await("the run to go on", func() bool {
 				return aggregator.ended() || auditor.Released() > 2*i

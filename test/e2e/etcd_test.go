@@ -7,16 +7,15 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// externalEtcd is an etcd in a process of its own, over TCP.
+// externalEtcd is an etcd in its own process, over TCP.
 type externalEtcd struct {
 	c       *cluster
 	address string
-	peers   string // where it listens for other members, of which there are none
+	peers   string // its address for other members, of which there are none
 	process *process
 }
 
-// newExternalEtcd starts an etcd and makes it the cluster's. Leadership outlives
-// a leader that is silent for as long as lease says.
+// newExternalEtcd starts an etcd for the cluster. Leadership outlives a silent leader for the lease.
 func newExternalEtcd(c *cluster, lease string) *externalEtcd {
 	c.t.Helper()
 	e := &externalEtcd{c: c, address: clustertest.FreeAddress(c.t, "127.0.0.1"),

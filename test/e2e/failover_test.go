@@ -20,12 +20,10 @@ var (
 			"lease could take")
 )
 
-// Leaders are killed one after the other, at the defaults of every setting that decides how
-// long that takes: lease, pauses, keepalives. Each time the other aggregator, at an address of
-// its own, goes on with the run. The times from the kill to the next released round are
-// printed; by default no time is asserted but one that only the end of the lease could bring.
-// At last etcd is away for longer than the lease: the leader ends with an error, and the run goes on
-// where it was once both are back.
+// Leaders are killed one after the other, with the default lease, pauses and keepalives. Each time the other
+// aggregator, at its own address, continues the run. The test prints the times from the kill to the next release; by
+// default it asserts only that the lease did not have to expire. Finally etcd is away for longer than the lease: the
+// leader ends with an error, and the run continues once both are back.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -37,7 +35,7 @@ func TestFailover(t *testing.T) {
 		address string
 	}
 	started := 0
-	// A server under the last leader's name takes over at once; here each has its own name, as pods have.
+	// A server with the last leader's name would take over at once; here each has its own name, as pods have.
 	begin := func(address string) member {
 		started++
 		file := c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address})
@@ -67,7 +65,7 @@ func TestFailover(t *testing.T) {
 		leader.awaitLog("released", nil)
 		killed := time.Now()
 		leader.kill()
-		// A supervisor starts it again. Either of the two may be faster.
+		// A supervisor restarts it. Either of the two may be faster.
 		leader, standby = standby, begin(leader.address)
 		testkit.Eventually(t, "the next leader to release a round", func() bool {
 			if len(standby.logged("released")) > 0 {
@@ -98,7 +96,7 @@ func TestFailover(t *testing.T) {
 	}
 	etcd.start()
 	leader = begin(leader.address)
-	select { // what is left of many rounds may take longer than other waits
+	select { // the rest of many rounds may take longer than other waits
 	case <-student.Done:
 	case <-time.After(testkit.Patience + time.Duration(*failovers)*10*time.Second):
 	}

@@ -21,11 +21,11 @@ import (
 // seed chooses the random moments of kills.
 var seed = flag.Uint64("seed", 1, "seed of the random moments; 0 takes a new one")
 
-// built holds what the tests share and never change: the binaries, the certificates, and the two sites' data.
+// built has what the tests share and never change: the binaries, the certificates, and the two sites' data.
 var built struct {
 	dir     string
 	schema  string
-	test    string // real rows that no site has
+	test    string // real rows that belong to no site
 	north   string // the first half of the rows, plain
 	south   string // the second half, gzipped
 	certs   string

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// fingerprint is the fingerprint of a site's key, as people read it from its certificate.
+// fingerprint is the fingerprint of a site's key, as shown by its certificate.
 func fingerprint(t *testing.T, site string) string {
 	t.Helper()
 	out, stderr, code := run(t, binary("conclave"), "certs", "fingerprint",
@@ -24,8 +24,8 @@ func fingerprint(t *testing.T, site string) string {
 	return key
 }
 
-// A masked run among two sites: the student is told which is missing, a person at one compares the members before it
-// begins, the other lets it begin by itself for it knows its peer, and all papers agree.
+// A masked run among two sites: the student learns which site is missing. At one site a person compares the members
+// before it begins; the other permits it automatically, because its policy lists its peer. All documents agree.
 func TestAMaskedRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -35,8 +35,8 @@ func (c *cluster) teachersState(site string, j job) teachersState {
 	return teachersState{rounds: number("rounds"), last: number("last_round"), steps: int(number("steps"))}
 }
 
-// checkRejoined checks, while the run goes on, that a node that was killed went on with its teachers:
-// the rounds and steps in its state are those before and those since.
+// checkRejoined checks during the run that a killed node continued with its teachers: the rounds and steps in its
+// state are those before and those since.
 func (c *cluster) checkRejoined(site string, j job, before teachersState, back *process) {
 	c.t.Helper()
 	back.awaitLog("answered", func(l clustertest.Line) bool { return l.Round > before.last+1 })
@@ -58,9 +58,9 @@ func (c *cluster) checkRejoined(site string, j job, before teachersState, back *
 	}
 }
 
-// With a quorum left, a run goes on without a node. One that hangs without losing its connection
-// holds each round up to its deadline and no longer, and takes part again when it wakes; one that is
-// killed goes on with its teachers when it is back.
+// With a quorum left, a run continues without a node. A node that hangs without losing its connection delays each
+// round up to its deadline and no longer, and takes part again when it wakes. A killed one continues with its
+// teachers when it is back.
 func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -75,7 +75,7 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	awaitRound(aggregator, 2)
 	south.signal(syscall.SIGSTOP)
 	last := lastRound(south, "answered")
-	// Who hangs is not told: its teachers are there.
+	// The release does not reveal who hangs: its teachers are counted.
 	alone := aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round > last+1 })
 	if alone.Teachers != allTeachers {
 		t.Errorf("round %d is said to have been answered by %d teachers while a node hung, want %d",
@@ -87,7 +87,7 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	south.awaitLog("answered", func(l clustertest.Line) bool { return l.Round > alone.Round+1 })
 	south.kill()
 	before := c.teachersState("south", j)
-	// The run goes on without it: rounds asked after its death.
+	// The run continues without it: rounds asked after its death.
 	awaitRound(aggregator, before.last+4)
 	for _, l := range aggregator.logged("released") {
 		if l.Round == before.last+3 && l.Teachers != siteTeachers {
@@ -115,9 +115,9 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	stop(north, south, aggregator)
 }
 
-// A student that is killed goes on from its checkpoint. A node then dies in the middle of a round: the
-// other one has answered, and alone it is no quorum. The result is the one of a student that was
-// never killed, so that not even a random number is lost.
+// A killed student continues from its checkpoint. Then a node dies in the middle of a round: the other one has
+// answered, but alone it is no quorum. The result equals that of a student that was never killed, so not even a
+// random number is lost.
 func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -131,8 +131,8 @@ func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 	file := c.studentFile(runFile, out)
 	student := c.startStudent(file)
 
-	// Around its first checkpoint and later; each time as soon as a round is
-	// charged, while the answer is on its way or being learned from.
+	// Around its first checkpoint and later; each time right after a charge, while the answer is sent or learned
+	// from.
 	for i, round := range []uint64{0, 2, 9} {
 		awaitRound(aggregator, round)
 		student.kill()
@@ -144,7 +144,7 @@ func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 			student.awaitLog("going on from the checkpoint", nil)
 		}
 	}
-	// Told to stop, it says so and how it goes on.
+	// When stopped, it says so and how to continue.
 	student.signal(syscall.SIGTERM)
 	if code := student.wait(); code != 1 || !student.said("stopped; start it again") {
 		t.Errorf("exit code %d after SIGTERM, want 1 and what helps", code)

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The example of OMOP: a database that its files fill, a node that has it count and one that reads its rows, and a run
-// whose rows have the schema's columns and what goes together in the database.
+// The OMOP example: a database filled from its files, a node whose database counts and one that reads its rows, and a
+// run whose rows have the schema's columns and the database's correlations.
 func TestOMOP(t *testing.T) {
 	t.Parallel()
 	example := func(name string) string {
@@ -58,7 +58,8 @@ func TestOMOP(t *testing.T) {
 	checkPersons(t, schema["schema"], filepath.Join(c.out("omop"), "synthetic.csv"))
 }
 
-// checkPersons checks that there are as many persons with diabetes as there should be, and that they have more sugar.
+// checkPersons checks that there are about as many persons with diabetes as in the data, and that their glucose is
+// higher.
 func checkPersons(t *testing.T, schema, rows string) {
 	t.Helper()
 	s, err := partition.LoadSchema(schema)

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// probe asks the monitoring port of a process; status 0 is no answer.
+// probe requests a path from a process's monitoring port; status 0 means no answer.
 func probe(method, address, path, body string, headers ...string) (status int, text string) {
 	q, err := http.NewRequest(method, "http://"+address+path, strings.NewReader(body))
 	if err != nil {
@@ -61,8 +61,8 @@ func auditLines(t *testing.T, pattern string) (entries []auditlog.Entry) {
 	return entries
 }
 
-// The leader and a node are told to stop in the middle of a run. Both end in order, the
-// standby leads long before a lease would end, and the audit logs know every release.
+// The leader and a node are told to stop in the middle of a run. Both end cleanly, the standby leads long before a
+// lease would end, and the audit logs have every release.
 func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -146,7 +146,7 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	}
 	third := startAggregator("third")
 	awaitState(third, "third", "standby of second")
-	third.stop() // a standby ends in order, too
+	third.stop() // a standby ends cleanly, too
 	stop(north, south, second)
 
 	released := map[uint64]int{}

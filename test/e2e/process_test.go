@@ -19,14 +19,13 @@ type process struct {
 	name string
 }
 
-// start runs a program. When the test ends and the process still runs, it is
-// killed.
+// start runs a program. If it still runs when the test ends, it is killed.
 func start(t *testing.T, name string, command ...string) *process {
 	t.Helper()
 	return startWith(t, name, nil, command...)
 }
 
-// startRole has this program play a role of package clustertest.
+// startRole runs this program in a role of package clustertest.
 func startRole(t *testing.T, role string, args ...string) *process {
 	t.Helper()
 	return startWith(t, role, []string{clustertest.RoleVariable + "=" + role}, append([]string{os.Args[0]}, args...)...)
@@ -76,7 +75,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// killed says whether SIGKILL ended the process, and nothing else.
+// killed reports whether SIGKILL ended the process.
 func (p *process) killed() bool {
 	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
@@ -93,7 +92,7 @@ func (p *process) wait() int {
 	return p.Cmd.ProcessState.ExitCode()
 }
 
-// stop is SIGTERM; the process must drain and end without an error.
+// stop sends SIGTERM; the process must drain and end without an error.
 func (p *process) stop() {
 	p.t.Helper()
 	if p.ended() {
@@ -119,8 +118,7 @@ func stop(processes ...*process) {
 // logged returns the log lines with a message.
 func (p *process) logged(message string) []clustertest.Line { return p.Stderr.Logged(message) }
 
-// awaitLog waits for a log line with a message for which holds is true; nil
-// takes any.
+// awaitLog waits for a log line with a message for which holds is true; nil accepts any.
 func (p *process) awaitLog(message string, holds func(clustertest.Line) bool) clustertest.Line {
 	p.t.Helper()
 	var found clustertest.Line
@@ -151,7 +149,7 @@ func (p *process) await(what string, holds func() bool) {
 	})
 }
 
-// said tells whether a process wrote a text to standard error.
+// said reports whether a process wrote a text to standard error.
 func (p *process) said(text string) bool {
 	for _, l := range p.Stderr.All() {
 		if strings.Contains(l.Text, text) {

@@ -70,8 +70,7 @@ func (c *cluster) show(name string) (r queuedRun) {
 	return r
 }
 
-// Three runs and one worker: one is cancelled while it runs, one finishes, and for the third
-// nothing is left.
+// Three runs and one worker: one run is cancelled while it runs, one finishes, and the third has no budget left.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -91,14 +90,14 @@ func TestQueue(t *testing.T) {
 	}
 	c.submit(second, "--overcommit")
 	c.submit(third, "--overcommit")
-	// A machine's own files do not go along.
+	// Local files are not submitted.
 	named := second
 	named.name, named.changes = "named", settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}
 	if _, stderr, code := c.conclaveRun("submit", c.runFile(named)); code != 1 ||
 		!strings.Contains(stderr, "evaluate.test: names files of this machine") {
 		t.Errorf("a run with real rows: exit code %d, %q", code, stderr)
 	}
-	// Nobody opens a run of the queue past it.
+	// A queued run cannot be opened outside the queue.
 	refused(t, c.startStudent(c.studentFile(c.runFile(second), c.out("past"))),
 		"student: ", `"second"`, "waits in the queue")
 
@@ -146,7 +145,7 @@ func TestQueue(t *testing.T) {
 		filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
 		t.Errorf("ledger verify: %d, %s", code, stderr)
 	}
-	// Who submitted it gets it, as a file and as a folder; the run that gave out nothing cannot be had.
+	// Its submitter gets it, as a file and as a folder; a run without results cannot be fetched.
 	fetched := filepath.Join(c.dir, "second.zip")
 	if out, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 0 ||
 		!strings.Contains(out, " files of run second, all of it holds\n") {
@@ -161,7 +160,7 @@ func TestQueue(t *testing.T) {
 		!bytes.Equal(testkit.Read(t, packed), testkit.Read(t, fetched)) {
 		t.Errorf("what came is not what conclave bundle packs: %d, %q", code, stderr)
 	}
-	for range 2 { // made, and replaced
+	for range 2 { // created, then replaced
 		if out, stderr, code := c.conclaveRun("fetch", "second", "--out", c.out("fetched"), "--force", "--format",
 			"json"); code != 0 || !strings.Contains(out, `"verdict":"proven"`) {
 			t.Errorf("fetch into a folder: exit code %d, %q, %q", code, out, stderr)
@@ -175,7 +174,7 @@ func TestQueue(t *testing.T) {
 		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched once it is done`) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
-	// The folder is a finished run's, with its run.yaml, for stages that follow.
+	// The folder is that of a finished run, with its run.yaml, for later stages.
 	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out",
 		c.out("drs")); code != 0 {
 		t.Errorf("conclave post: %d, %s", code, stderr)
@@ -232,8 +231,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A worker that is killed loses the run, one that is told to stop gives it back. Others go on
-// from its checkpoint, and nothing is charged twice.
+// A killed worker loses its run, a stopped one returns it. Others continue from its checkpoint, and nothing is
+// charged twice.
 func TestWorkersKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -259,7 +258,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	third.awaitLog("going on from the checkpoint", nil)
 	awaitRound(aggregator, 20)
 	third.kill()
-	again := c.startWorker("w3", out) // back under its name, it need not wait
+	again := c.startWorker("w3", out) // with its old name, it need not wait
 	again.awaitLog("going on from the checkpoint", nil)
 	again.awaitLog("run done", nil)
 	if r := c.show(j.name); r.State != "done" || r.Worker != "w3" || r.Rounds != j.rounds+1 || r.Claims != 4 {
@@ -270,7 +269,7 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	stop(again, north, south, aggregator)
 }
 
-// The leader is killed, and the queue continues under the standby: running runs, waiting runs, and watchers.
+// The leader is killed, and the queue continues with the standby: running runs, waiting runs, and watchers.
 func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

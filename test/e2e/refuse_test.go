@@ -14,8 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// patienceForRefusal bounds how long a process may take to give up what can
-// never work.
+// patienceForRefusal bounds how long a process may take to give up when it can never succeed.
 const patienceForRefusal = 2 * time.Minute
 
 // refused waits for a process to end with exit code 1 and one error message that contains all of wants: what is wrong
@@ -50,8 +49,8 @@ func refused(t *testing.T, p *process, wants ...string) {
 	}
 }
 
-// A peer that may not take part is told so once and ends. A later run on the same dataset shows that nothing was
-// charged meanwhile.
+// A peer that may not take part is told once and ends. A later run on the same dataset shows that nothing was charged
+// meanwhile.
 func TestNodesAndStudentsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -95,8 +94,7 @@ func refusedNodes(t *testing.T, c *cluster) {
 	otherSchema := changed(t, c, built.schema, "schema.yaml", "name: flchain", "name: other")
 	for _, test := range []struct {
 		name string
-		// stateful cases come with the state of the node that was admitted, the
-		// others with an empty folder.
+		// stateful cases use the state of the admitted node, the others an empty folder.
 		stateful bool
 		changes  settings
 		wants    []string
@@ -207,7 +205,7 @@ func refusedStudents(t *testing.T, c *cluster) {
 	}
 }
 
-// changed writes a copy of a file in which one text is replaced by another.
+// changed writes a copy of a file with one text replaced.
 func changed(t *testing.T, c *cluster, path, name, old, new string) string {
 	t.Helper()
 	raw := testkit.Read(t, path)
@@ -219,8 +217,8 @@ func changed(t *testing.T, c *cluster, path, name, old, new string) string {
 	return to
 }
 
-// More teachers than a run counts on would make the noise too small for what is
-// promised: the run is refused at its first round, before anything is charged.
+// More teachers than a run expects would make the noise too small for the guarantee: the run is refused at its first
+// round, before anything is charged.
 func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -284,7 +282,7 @@ func TestAggregatorsRefused(t *testing.T) {
 				refused(t, own.startAggregator(own.aggregatorFile(test.changes)), append(test.wants, "aggregator: ")...)
 			})
 		}
-		// A new file fixes this one: it says so, does not stand for the lead, and waits.
+		// A new file fixes this one: the aggregator says so, does not campaign, and waits.
 		t.Run("expired certificate", func(t *testing.T) {
 			t.Parallel()
 			own := newCluster(t)
@@ -323,13 +321,13 @@ func TestAggregatorsRefused(t *testing.T) {
 	}
 	running.stop()
 
-	// A dataset's budget is for life: the same folder with a larger one.
+	// A dataset's budget is permanent: the same folder with a larger one is refused.
 	refused(t, c.startAggregator(c.aggregatorFile(settings{
 		"datasets": "[{name: " + dataset + ", schema: " + built.schema + ", budget: {epsilon: 21, delta: 1e-4}}]",
 	})), "aggregator: ", dataset, "budget", "put the old value back")
 }
 
-// A listener that is no aggregator is told from one that is away.
+// A listener that is not an aggregator is distinguished from an absent one.
 func TestAddressThatDoesNotSpeakTLS(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -11,15 +11,14 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// put makes a folder what another one is.
+// put makes a folder a copy of another one.
 func put(t *testing.T, to, from string) {
 	t.Helper()
 	testkit.Must(t, os.RemoveAll(to))
 	testkit.Must(t, os.CopyFS(to, os.DirFS(from)))
 }
 
-// single is a run of one round: what nodes are asked in it tells them of nothing that is paid
-// for it.
+// single is a run of one round, in which nodes receive no ledger entry of its release before they answer.
 func (c *cluster) single(name string) *process {
 	c.t.Helper()
 	j := job{name: name, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}", "pipeline": "embed", "pategan": "",
@@ -34,8 +33,8 @@ func (c *cluster) perform(name string) {
 	}
 }
 
-// The ledger is put back from a backup that is too old: what was spent since would be spent
-// again. The nodes remember, and stay away until the right one is back.
+// An outdated backup of the ledger is restored: later spending would be repeated. The nodes remember, and stay away
+// until the right ledger is back.
 func TestAnOldBackupOfTheLedger(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -78,7 +77,7 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	perform("after")
 	aggregator.stop()
 
-	// Where the old one is meant, each site accepts it.
+	// If the old ledger is intended, each site accepts it.
 	put(t, folder, old)
 	aggregator = begin()
 	for _, site := range []string{"north", "south"} {
@@ -101,8 +100,8 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	aggregator.stop()
 }
 
-// The same while the aggregator leads: its lease is in the backup, so that it leads on. It
-// remembers by itself, and releases nothing more.
+// The same while the aggregator leads: its lease is in the backup, so it continues to lead. It remembers by itself,
+// and releases nothing more.
 func TestAnOldBackupUnderTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

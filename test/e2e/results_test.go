@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// result is the object that a student prints, as docs/formats.md lists its fields.
+// result is the object that a student prints, with the fields in docs/formats.md.
 type result struct {
 	Name         string  `json:"name"`
 	Pipeline     string  `json:"pipeline"`
@@ -29,15 +29,14 @@ type result struct {
 	Queries      int64   `json:"queries"`
 	Answered     int64   `json:"answered"`
 	Teachers     int     `json:"teachers"`
-	// TeachersLeast is there where a round had fewer.
+	// TeachersLeast is set if a round had fewer.
 	TeachersLeast int               `json:"teachers_least"`
 	Rows          int               `json:"rows"`
 	Outputs       map[string]string `json:"outputs"`
 }
 
-// finish waits for a student to end well and checks everything it leaves: the
-// printed result, the files, and the ledger with exactly one release for each
-// round of j.
+// finish waits for a student to succeed and checks its results: the printed object, the files, and the ledger with
+// exactly one release for each round of j.
 func finish(t *testing.T, student *process, out string, j job) result {
 	t.Helper()
 	if code := student.wait(); code != 0 {
@@ -80,7 +79,7 @@ func parseResult(t *testing.T, stdout []byte) result {
 		t.Fatalf("the last line on stdout is no JSON object: %v\n%s", err, stdout)
 	}
 	delete(fields, "utility_not_private") // only with real test rows
-	delete(fields, "teachers_least")      // only when a node was away
+	delete(fields, "teachers_least")      // only if a node was away
 	want := []string{
 		"answered", "delta", "epsilon", "epsilon_spent", "guarantee", "name", "outputs", "pipeline", "queries",
 		"rounds", "rows", "teachers",
@@ -131,8 +130,8 @@ func checkFiles(t *testing.T, out string, r result) {
 	}
 }
 
-// checkLedger checks that a ledger holds the opening of the dataset and of one
-// run, its roster, each round once and in order, and the run's end.
+// checkLedger checks that a ledger has the opening of the dataset and of one run, its roster, each round once and in
+// order, and the run's end.
 func checkLedger(t *testing.T, path, run string, rounds int) {
 	t.Helper()
 	raw := testkit.Read(t, path)
@@ -172,20 +171,18 @@ func parseLedger(t *testing.T, raw []byte) []ledger.Entry {
 	return entries
 }
 
-// repeat lets a second student with nothing but the run.yaml ask the whole
-// finished run again. No node needs to be there, for nothing is asked of them.
+// repeat lets a second student with only the run.yaml repeat the whole finished run. No node is needed, because none
+// is asked.
 func (c *cluster) repeat(runFile, out string, j job) {
 	c.t.Helper()
-	c.paced = "" // nothing happens in the middle of this one
+	c.paced = "" // nothing happens in the middle of this run
 	again := c.out(j.name + "-again")
 	finish(c.t, c.startStudent(c.studentFile(runFile, again)), again, j)
 	sameAnswers(c.t, out, again)
 }
 
-// sameAnswers compares what two students of one run.yaml made of the answers
-// they got. Training repeats exactly, so they ask the same questions; a single
-// answer that differed between the two would give another model, table and
-// checkpoint, which holds every answer.
+// sameAnswers compares the results of two students with one run.yaml. Training is deterministic, so they ask the same
+// questions; a single different answer would give another model, table and checkpoint, which contains every answer.
 func sameAnswers(t *testing.T, out, other string) {
 	t.Helper()
 	for _, file := range []string{"synthetic.csv", "ledger.jsonl", "state/student.safetensors"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Aggregator, two nodes and a student, started by hand: the way of the README.
+// Aggregator, two nodes and a student, started by hand as in the README.
 func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -42,7 +42,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	}
 	c.repeat(runFile, out, j)
 
-	// Under the name of the same run, another seed asks other questions.
+	// With the same run name, another seed asks other questions.
 	other := j
 	other.changes = settings{"seed": "2"}
 	refused(t, c.startStudent(c.studentFile(c.runFile(other), c.out("other-seed"))),
@@ -68,7 +68,7 @@ func checkSample(t *testing.T, model string) {
 	}
 }
 
-// checkTampering shows that `ledger verify` holds only for the ledger as it is.
+// checkTampering shows that `ledger verify` accepts only the unchanged ledger.
 func checkTampering(t *testing.T, ledger, certificate string) {
 	t.Helper()
 	whole := testkit.Read(t, ledger)

@@ -28,23 +28,21 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The size of the cluster that is measured.
+// The size of the measured cluster.
 const (
 	benchTeachers = 1000
 	benchFeatures = 30
-	benchRecords  = 6 // of each teacher
+	benchRecords  = 6 // per teacher
 	benchQueries  = 64
 )
 
-// BenchmarkRoundTrip is one round from the student's question to its release,
-// all told: student, aggregator with an embedded etcd, and one node with 1,000
-// teachers in this process, over TLS on loopback. The question is serialized and
-// sent, the teachers train, vote and are saved, the votes are counted and noised,
-// and the release is charged and synced to disk.
+// BenchmarkRoundTrip measures one round from the student's question to its release: student, aggregator with an
+// embedded etcd, and one node with 1,000 teachers in this process, over TLS on loopback. The question is serialized
+// and sent, the teachers train, vote and are saved, the votes are counted and noised, and the release is charged and
+// synced to disk.
 //
-// CPU-ms/teacher is the figure to watch: processor time of the process, over all
-// cores, for one teacher and round. What the student learns from the release is
-// not part of it.
+// CPU-ms/teacher is the figure to watch: the process's processor time over all cores, per teacher and round. It
+// excludes what the student learns from the release.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -80,7 +78,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 				}
 				number++
 			}
-			ask() // makes the teachers
+			ask() // creates the teachers
 			before := cpuTime(b)
 			for b.Loop() {
 				ask()
@@ -123,8 +121,8 @@ func benchRows(rng *rand.Rand, rows int) (*conclavev1.Tensor, []uint32) {
 	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), benchFeatures}, Data: safetensors.Bytes(values)}, classes
 }
 
-// benchCluster runs an aggregator and a node until the benchmark ends, opens a
-// run that can pay for every round, and returns its student.
+// benchCluster runs an aggregator and a node until the benchmark ends, opens a run with budget for every round, and
+// returns its student.
 func benchCluster(b *testing.B) *student.Client {
 	dir := benchFolder(b)
 	schema, data := benchData(b, dir)
@@ -143,7 +141,7 @@ func benchCluster(b *testing.B) *student.Client {
 	return client
 }
 
-// benchFolder is gone when the benchmark ends. Its path is short, for etcd's socket.
+// benchFolder is removed when the benchmark ends. Its path is short, for etcd's socket.
 func benchFolder(b *testing.B) string {
 	dir, err := os.MkdirTemp("", "e2e")
 	check(b, err)
@@ -151,9 +149,8 @@ func benchFolder(b *testing.B) string {
 	return dir
 }
 
-// loopback runs an aggregator with an embedded etcd and a dataset, and a node at each
-// site, in this process until the benchmark ends, and returns a student's connection. Log
-// is the nodes'.
+// loopback runs an aggregator with an embedded etcd and a dataset, and a node at each site, in this process until the
+// benchmark ends. It returns a student's connection. log is the nodes' log.
 func loopback(b *testing.B, dir string, d aggregator.DatasetConfig, o aggregator.Options, log *zap.Logger,
 	sites ...node.Config) *student.Client {
 	a := aggregator.DefaultConfig()

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Output and refusals of the roles' programs; their scripts are beside them.
+// Output and refusals of the roles' programs; the scripts are in testdata.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"aggregator", "teacher", "student"} {

@@ -38,8 +38,8 @@ func siteStatus(t *testing.T, file string) (s sitepolicy.Status) {
 	return s
 }
 
-// A site whose own limit is below the run's answers up to it and not beyond, over a kill
-// and a restart of its node. The run goes on with the quorum of the others.
+// A site whose own limit is below the run's answers up to its limit and no further, across a kill and a restart of
+// its node. The run continues with the quorum of the others.
 func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -86,7 +86,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 		t.Errorf("%d rounds counted the site's teachers, its ledger says %+v", len(answered), after)
 	}
 	north.stop()
-	// A peer with a truncated ledger gets no answer.
+	// A node with a truncated site ledger answers nothing.
 	ledger := filepath.Join(c.state("north"), "site-ledger-"+dataset+".jsonl")
 	raw := testkit.Read(t, ledger)
 	lines := strings.SplitAfter(string(raw), "\n")
@@ -98,8 +98,8 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	stop(south, aggregator)
 }
 
-// A run waits for the people of a site, everybody can see for whom, and it goes on by itself
-// when they approve it. A run that they deny ends.
+// A run waits for a site's people, everybody can see for whom, and it continues by itself when they approve it. A run
+// that they deny ends.
 func TestARunWaitsForAnApproval(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -110,7 +110,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	startNorth := func() *process { return start(t, "teacher north", binary("teacher"), "--config", file) }
 	southern := c.policyFile("south", "20", "automatic")
 	southFile := c.nodeFile("south", southern)
-	// A site that permits a run pays nothing before the others that the run needs do.
+	// A site that permits a run pays nothing before the other needed sites permit it.
 	free := func(when string, runs int) {
 		t.Helper()
 		s := siteStatus(t, southFile)

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// issuer is an authority that a test has for itself, with the folders of its sites.
+// issuer is a test's own authority, with the folders of its sites.
 type issuer struct {
 	t   *testing.T
 	dir string
@@ -26,7 +26,7 @@ func newAuthority(t *testing.T, c *cluster) issuer {
 	return a
 }
 
-// conclave runs a command that must work.
+// conclave runs a command that must succeed.
 func (a issuer) conclave(args ...string) string {
 	a.t.Helper()
 	stdout, stderr, code := run(a.t, binary("conclave"), args...)
@@ -38,8 +38,8 @@ func (a issuer) conclave(args ...string) string {
 
 func (a issuer) site(name string) string { return filepath.Join(filepath.Dir(a.dir), "site-"+name) }
 
-// enrol lets a site ask for a certificate, approves it and installs it, as people do. more
-// are arguments of the request. It returns the certificate's serial.
+// enrol lets a site ask for a certificate, approves it and installs it, as people do. more are arguments of the
+// request. It returns the certificate's serial.
 func (a issuer) enrol(role certs.Role, name string, more ...string) (serial string) {
 	a.t.Helper()
 	dir := a.site(name)
@@ -69,15 +69,14 @@ func (a issuer) tls(role certs.Role, name string) settings {
 		certs.RevokedFile(a.dir) + "}"}
 }
 
-// awaitJoins waits until a node was welcomed the given number of times.
+// awaitJoins waits until a node was welcomed this many times.
 func awaitJoins(p *process, n int) {
 	p.t.Helper()
 	p.await(p.name+" to join again", func() bool { return len(p.logged("joined")) >= n })
 }
 
-// Certificates of a node, with a new key, and of the aggregator, with its own, are renewed in
-// the middle of a run, and the old ones revoked. Nobody is started again, and the run goes on
-// to its end. Then a site leaves.
+// Certificates of a node, with a new key, and of the aggregator, with its old key, are renewed in the middle of a
+// run, and the old ones revoked. Nothing is restarted, and the run continues to its end. Then a site leaves.
 func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -100,8 +99,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	j := job{name: "renewed", rounds: 40, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, a.tls(certs.RoleStudent, "lab")))
-	// goesOn lets the run go on for a few rounds. It is held up afterwards, so that it is not
-	// over too soon.
+	// goesOn lets the run continue for a few rounds, and then delays it so that it does not end too soon.
 	goesOn := func() {
 		t.Helper()
 		student.signal(syscall.SIGCONT)
@@ -131,7 +129,7 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	finish(t, student, out, j)
 	audited(j.rounds + 1)
 
-	// South leaves. It is told, and ends; its next start is refused.
+	// South leaves. Its node is told and ends; its next start is refused.
 	a.revoke("south", "--reason", certs.ReasonLeft)
 	refused(t, south, "not accepted by the other side", "revoked")
 	testkit.Eventually(t, "the audit log to have it", func() bool {

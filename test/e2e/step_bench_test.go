@@ -30,35 +30,34 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// stepRecords is the number of records that are measured on, of all sites together.
+// stepRecords is the number of measured records of all sites together.
 const stepRecords = 6000
 
-// BenchmarkDiscriminatorStep is a step of DPGAN, all told: student, aggregator with an
-// embedded etcd and one or two nodes in this process, over TLS on loopback. The
-// discriminator has 101,121 weights, 784 pixels and 10 classes to 127 to 1; samples are of
-// 600 and 3,000 records in expectation; the student has the defaults of images. It reports
-// steps/s, and what a step is made of, in ms and per cent:
+// BenchmarkDiscriminatorStep measures a step of DPGAN: student, aggregator with an embedded etcd and one or two nodes
+// in this process, over TLS on loopback. The discriminator has 101,121 weights, 784 pixels and 10 classes to 127 to
+// 1; samples have 600 and 3,000 expected records; the student has the defaults of images. It reports steps/s, and the
+// parts of a step, in ms and per cent:
 //
 //   - student: from a release to the next question, the student's own work: a step of the
 //     discriminator on 512 generated images, and every second time one of the generator on
-//     256. A real run's checkpoint, a twentieth of the time at most, is not in it.
+//     256. It excludes a real run's checkpoint, at most a twentieth of the time.
 //   - node: from a question in a node's memory to its sum, as the node itself measures it
 //     for its log: weights are set, the sample is drawn, the gradients are computed, clipped
-//     and added. Of several nodes, which work at the same time, that of the slowest.
+//     and added. With several nodes, which work in parallel, the slowest.
 //   - noise: [gnmax.GaussianSum.Release] for as many numbers, measured once after each step
-//     in this process, off the clock; in a step nothing else of it runs then either.
+//     in this process, off the clock, because in a step it also runs alone.
 //   - ledger: from the hook before the charge to the one after it, with etcd's fsync.
-//   - wire: what is left. The question is encoded, sent to the aggregator, checked, hashed,
-//     allowed by the budget, sent to the nodes and decoded; sums and the release go the way
-//     back; goroutines wait for each other.
+//   - wire: the rest. The question is encoded, sent to the aggregator, checked, hashed,
+//     checked against the budget, sent to the nodes and decoded; sums and the release
+//     return; goroutines wait for each other.
 //
-// All of these come one after the other, so that they add up to the step.
+// These parts follow each other, so they add up to the step.
 func BenchmarkDiscriminatorStep(b *testing.B) {
 	for _, sites := range [][]string{{"north"}, {"north", "south"}} {
 		for _, sample := range []int{600, stepRecords / 2} {
 			b.Run(fmt.Sprintf("nodes=%d/sample=%d", len(sites), sample), func(b *testing.B) {
 				s := newStepStudent(b, sample, sites...)
-				s.steps(b, 2) // makes networks and connections
+				s.steps(b, 2) // allocates networks and connects
 				s.took = stepTimes{}
 				total := time.Duration(0)
 				for b.Loop() {
@@ -99,7 +98,7 @@ type stepStudent struct {
 	nodes  *observer.ObservedLogs
 	sites  int
 
-	charged time.Time // when the charge began
+	charged time.Time // start of the charge
 	took    stepTimes
 }
 
@@ -158,7 +157,7 @@ func (s *stepStudent) steps(b *testing.B, n int) {
 	check(b, err)
 }
 
-// ClassCounts is no part of a step, so that the cluster is not asked.
+// ClassCounts is not part of a step, so the cluster is not asked.
 func (s *stepStudent) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer, error) {
 	counts := make([]float64, s.job.Plan.Classes)
 	for c := range counts {
@@ -172,7 +171,7 @@ func (s *stepStudent) Discriminator(ctx context.Context, round uint64,
 	q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error) {
 	begun := time.Now()
 	r := proto.Clone(s.round).(*conclavev1.Round)
-	r.Number = round - 1 // without the class counts, for which the first entry of the plan pays
+	r.Number = round - 1 // without the class counts, which the first entry of the plan pays
 	r.Planned = 1
 	s.asked.Weights = safetensors.Bytes(q.Weights)
 	r.Params = question.Marshal(s.asked)
@@ -213,7 +212,7 @@ func (s *stepStudent) timeNoise(b *testing.B) time.Duration {
 	return time.Since(begun)
 }
 
-// stepImages writes a schema of MNIST's shape and a site's images of noise.
+// stepImages writes a schema of MNIST's shape and a site's random images.
 func stepImages(b *testing.B, dir, site string, n int) {
 	check(b, os.WriteFile(filepath.Join(dir, "schema.yaml"), []byte(`name: noise
 label: y

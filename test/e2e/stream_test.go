@@ -12,15 +12,15 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// A node that streams is killed while it reads its table for a sum. Nothing was charged then; it is
-// asked anew when it is back, and the round is charged once, at the aggregator and in the site's own ledger.
+// A streaming node is killed while it reads its table for a sum. Nothing was charged yet; it is asked again when it
+// is back, and the round is charged once, at the aggregator and in the site's own ledger.
 func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
 	_, audited := c.audit(c.embeddedEndpoint())
-	// Many times the rows: the sum takes a second or more.
+	// With many times the rows, the sum takes a second or more.
 	rows := testkit.Read(t, built.north)
 	header, rest, _ := bytes.Cut(rows, []byte("\n"))
 	large := filepath.Join(c.dir, "large.csv")
@@ -37,7 +37,7 @@ func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 	j := job{name: "streamed", changes: settings{"pipeline": "embed", "warm_start": "", "pategan": "",
 		"embed": "{quorum: 1, features: {waves: 2000}, fit: {steps: 20, batch: 32}}"}}
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
-	south.awaitLog("answered", nil) // and the other one was asked, too
+	south.awaitLog("answered", nil) // the other one was asked, too
 	time.Sleep(100 * time.Millisecond)
 	north.kill()
 	if len(north.logged("answered")) > 0 {

@@ -18,7 +18,7 @@ var (
 	ofAll   = regexp.MustCompile(`(?:have to see too|out to every site):\n  ([0-9a-f ]+)\n`)
 )
 
-// found waits until a command has printed what a pattern finds, and returns its group.
+// found waits until a command has printed a match of a pattern, and returns its group.
 func (s *typing) found(t *testing.T, pattern *regexp.Regexp) (group string) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprintf("%q to print %v", s.line, pattern), func() bool {
@@ -30,7 +30,7 @@ func (s *typing) found(t *testing.T, pattern *regexp.Regexp) (group string) {
 	return group
 }
 
-// fails waits until a command has ended with exit code 1, for a reason.
+// fails waits until a command has ended with exit code 1 and a reason.
 func (p *places) fails(s *typing, reason string) {
 	p.t.Helper()
 	if code := p.code(s); code != 1 || !strings.Contains(s.text(), reason) {
@@ -38,8 +38,8 @@ func (p *places) fails(s *typing, reason string) {
 	}
 }
 
-// A join that is killed goes on with its key. Who has stolen a kit is seen by the fingerprint, and can only hold the
-// site up. The roster that one site is shown has to be that of the others.
+// A killed join continues with its key. The fingerprint exposes a thief of a kit, who can only delay the site. All
+// sites must see the same roster.
 func TestASiteJoinsWhateverHappens(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, "cj", "operator", "north", "south", "thief")
@@ -79,7 +79,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	if again := first.found(t, readOut); again != key {
 		t.Errorf("after it was killed the key is %s, and was %s", again, key)
 	}
-	// Two in one folder have one key.
+	// Two joins in one folder use one key.
 	if same := p.start("north", join).found(t, readOut); same != key {
 		t.Errorf("a second join in the folder has the key %s", same)
 	}
@@ -131,7 +131,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	newer := filepath.Join(p.dir, "operator", "study", "operator", "roster-2.json")
 	testkit.Must(t, os.WriteFile(newer, nil, 0o600))
 	p.fails(p.start("operator", admit), "the aggregator shows an older roster, or none")
-	// A kit is taken back by its certificate.
+	// A kit is revoked by its certificate.
 	revoke := p.start("operator", "conclave site revoke --dir study/authority --role joiner north")
 	if code := p.code(revoke); code != 0 {
 		t.Errorf("%s ended with %d", revoke.line, code)
@@ -140,8 +140,8 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	p.fails(p.start("thief", join), "it was revoked")
 }
 
-// A study may begin without a site, and the site come later: the others are shown the next roster, and their policy
-// stays theirs.
+// A study may begin before a site has joined. When the site joins, the others see the next roster, and their policies
+// do not change.
 func TestAStudyGrows(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, "cg", "operator", "north", "south")

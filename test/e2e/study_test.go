@@ -28,17 +28,17 @@ var (
 	setup      = regexp.MustCompile(`(?m)^    (conclave .*)$`)
 )
 
-// places are where the commands of a study are typed, each with a folder and, where the test may make them, a network
-// namespace of its own.
+// places are where the commands of a study are typed, each with a folder and, if the test may make them, its own
+// network namespace.
 type places struct {
 	t       *testing.T
 	dir     string
-	network string // begins the names of the namespaces; empty on loopback
+	network string // prefix of the namespaces' names; empty on loopback
 	host    string // of the aggregator
 	last    map[string]*typing
 }
 
-// typing is a typed command, with its output and the input typed into it.
+// typing is a typed command, with its output and its typed input.
 type typing struct {
 	c    *exec.Cmd
 	line string
@@ -50,7 +50,8 @@ type typing struct {
 	answered int
 }
 
-// Write takes the command's output, and answers its questions like people who have compared them by telephone.
+// Write takes the command's output, and answers its questions like people who have compared the fingerprints by
+// telephone.
 func (s *typing) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *typing) text() string {
 	return s.said.String()
 }
 
-// prints says whether a line was printed in which "..." stands for anything.
+// prints reports whether a line was printed, where "..." stands for anything.
 func (s *typing) prints(want string) bool {
 	parts := strings.Split(want, "...")
 	for i := range parts {
@@ -79,7 +80,7 @@ func (s *typing) prints(want string) bool {
 	return regexp.MustCompile("(?m)^" + strings.Join(parts, ".*") + "$").MatchString(s.text())
 }
 
-// newPlaces makes places; prefix tells their namespaces from those of other tests.
+// newPlaces makes places; prefix distinguishes their namespaces from those of other tests.
 func newPlaces(t *testing.T, prefix string, names ...string) *places {
 	t.Helper()
 	p := &places{t: t, dir: t.TempDir(), host: "127.0.0.1", last: map[string]*typing{},
@@ -94,8 +95,8 @@ func newPlaces(t *testing.T, prefix string, names ...string) *places {
 	return p
 }
 
-// connect gives each place a network namespace. All are on one switch, in another one: the machine's own stays as it
-// is.
+// connect gives each place a network namespace. All are on one switch in another namespace: the machine's own is
+// unchanged.
 func (p *places) connect(names []string) error {
 	lan := p.network + "lan"
 	ip := func(args ...string) error {
@@ -131,7 +132,7 @@ func (p *places) connect(names []string) error {
 			return err
 		}
 	}
-	p.host = "10.98.0.10" // of the first
+	p.host = "10.98.0.10" // of the first place
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (p *places) start(place, line string) *typing {
 	testkit.Must(p.t, err)
 	testkit.Must(p.t, s.c.Start())
 	go func() {
-		_ = s.c.Wait() // the exit code says it
+		_ = s.c.Wait() // the exit code is checked elsewhere
 		close(s.done)
 	}()
 	p.t.Cleanup(func() { p.end(s) })
@@ -195,8 +196,8 @@ func (p *places) hand(from, to string) {
 	testkit.Must(p.t, os.WriteFile(to, testkit.Read(p.t, from), 0o600))
 }
 
-// TestStudyTutorial does what docs/tutorial-study.md says, by its programs: commands are typed, what it says that they
-// print is printed, and no other file is edited than study.yaml.
+// TestStudyTutorial follows docs/tutorial-study.md: it types the commands, compares their output with the text, and
+// edits only study.yaml.
 func TestStudyTutorial(t *testing.T) {
 	t.Parallel()
 	sites := []string{"north", "south", "west"}
@@ -250,7 +251,7 @@ func TestStudyTutorial(t *testing.T) {
 	p.keysStay(sites)
 }
 
-// typeLine types a line of the tutorial, and hands over the files that its text says to hand over before the next.
+// typeLine types a line of the tutorial, and hands over the files that its text mentions before the next line.
 func (p *places) typeLine(line string) *typing {
 	p.t.Helper()
 	parts := typed.FindStringSubmatch(line)
@@ -271,7 +272,7 @@ func (p *places) typeLine(line string) *typing {
 		return s
 	}
 	code := p.code(s)
-	// A run that has not asked yet cannot be approved, and one that is not done not be fetched: people try again.
+	// A run that has not asked yet cannot be approved, and one that is not done cannot be fetched: people try again.
 	for again := time.Now(); code != 0 && time.Since(again) < testkit.Patience &&
 		(strings.HasPrefix(command, "teacher approve") || strings.HasPrefix(command, "conclave run fetch")); {
 		time.Sleep(100 * time.Millisecond)

@@ -21,8 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// check verifies the final state, when all faults are over and all runs ended, in addition to what the auditor saw
-// meanwhile.
+// check verifies the final state after all faults and all runs, in addition to what the auditor saw meanwhile.
 func (c *cluster) check(ctx context.Context, auditor *clustertest.Auditor) error {
 	a, err := auditor.End(ctx)
 	if err != nil {
@@ -33,8 +32,8 @@ func (c *cluster) check(ctx context.Context, auditor *clustertest.Auditor) error
 		c.checkCharges(a))
 }
 
-// checkMembers compares all that etcd's members hold at one revision, and counts keys: an
-// entry for each number of a ledger, a release for each round.
+// checkMembers compares the content of etcd's members at one revision, and counts keys: an entry for each number of a
+// ledger, a release for each round.
 func (c *cluster) checkMembers(ctx context.Context, a clustertest.Found) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 5 * time.Second,
 		Logger: zap.NewNop()})
@@ -80,9 +79,8 @@ func (c *cluster) checkMembers(ctx context.Context, a clustertest.Found) error {
 	return nil
 }
 
-// checkLeaders checks who released what: the fence of an entry is that of the process that
-// says it released the round, and of a ledger's entries the fences only grow, so that every
-// leader has one stretch of it.
+// checkLeaders checks who released what. The fence of an entry is that of the process that logged the release, and
+// fences in a ledger only grow, so every leader has one contiguous part.
 func (c *cluster) checkLeaders(a clustertest.Found) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +113,7 @@ func (c *cluster) checkLeaders(a clustertest.Found) {
 	c.told.count("leaders", len(c.fences))
 }
 
-// checkAuditLogs compares what the aggregators wrote down with the ledger.
+// checkAuditLogs compares the aggregators' audit logs with the ledger.
 func (c *cluster) checkAuditLogs(a clustertest.Found) error {
 	released, found := map[clustertest.ReleaseKey]string{}, map[clustertest.ReleaseKey]bool{}
 	for i := range replicas {
@@ -123,7 +121,7 @@ func (c *cluster) checkAuditLogs(a clustertest.Found) error {
 		err := eachLine(c.path("audit-"+name+".jsonl"), func(line string) {
 			var e auditlog.Entry
 			if json.Unmarshal([]byte(line), &e) != nil || e.Round == nil {
-				return // a line that a kill cut off, or one about something else
+				return // a line truncated by a kill, or about something else
 			}
 			key := clustertest.ReleaseKey{Run: e.Run, Round: *e.Round}
 			switch e.Event {
@@ -173,7 +171,7 @@ func (c *cluster) checkReaders(a clustertest.Found) error {
 			var key clustertest.ReleaseKey
 			var sum string
 			if _, err := fmt.Sscan(line, &key.Run, &key.Round, &sum); err != nil || len(sum) != 64 {
-				return // cut off by a kill
+				return // truncated by a kill
 			}
 			c.told.count("answers that readers compared", 1)
 			if before := answers[key]; before != "" && before != sum {
@@ -191,8 +189,8 @@ func (c *cluster) checkReaders(a clustertest.Found) error {
 	return nil
 }
 
-// checkVotes compares the votes that aggregators with hooks counted with the teachers that
-// the release names: each voted once on every query, or was asked and too slow.
+// checkVotes compares the votes counted by aggregators with hooks with the teachers in the release: each voted once
+// on every query, or was asked and too slow.
 func (c *cluster) checkVotes(a clustertest.Found) error {
 	for i := 1; i < replicas; i++ {
 		if err := c.checkVotesOf(a, i); err != nil && !os.IsNotExist(err) {

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// replicas is the number of aggregators and that of etcd's members.
+// replicas is the number of aggregators, and of etcd members.
 const replicas = 3
 
 var sites = [4]string{"north", "south", "east", "west"}
@@ -28,7 +28,7 @@ const (
 	wide = "wide"
 	// tight is the last dataset, whose budget is used up.
 	tight = "tight"
-	// hidden is that of masked runs; see masked_test.go.
+	// hidden is the dataset of masked runs; see masked_test.go.
 	hidden = "hidden"
 
 	nodeTeachers = 2
@@ -42,7 +42,7 @@ columns:
 `
 )
 
-// budgets of the datasets. That of tight is enough for some runs of epsilon 3.
+// Budgets of the datasets. tight has enough for a few runs of epsilon 3.
 var budgets = map[string]string{
 	wide:  "{epsilon: 2000, delta: 1e-4, filter: rdp}",
 	tight: "{epsilon: 6, delta: 1e-4}",
@@ -64,18 +64,18 @@ type cluster struct {
 	schema *partition.Schema
 
 	mu      sync.Mutex
-	readers []*process       // students and readers that run now
+	readers []*process       // current students and readers
 	fences  map[int64]string // fence -> aggregator and start
 	posted  []posting
 }
 
-// servers are the processes of a cluster that go on for the whole test.
+// servers are the processes of a cluster that run for the whole test.
 type servers struct {
 	aggregators, etcds, nodes []*process
 	addresses                 []string          // of the aggregators themselves
 	labs                      string            // where students reach them
-	reach                     map[string]string // where sites do
-	members                   []string          // the nodes of the hidden dataset, which are among the nodes
+	reach                     map[string]string // where sites reach them
+	members                   []string          // the nodes of the hidden dataset, also among the nodes
 	clients                   []string          // of etcd's members
 	proxies                   []*clustertest.Proxy
 }
@@ -89,8 +89,8 @@ type posting struct {
 	seq   uint64
 }
 
-// newCluster writes what all need and starts etcd, aggregators and nodes. With hooks all
-// aggregators but the first have them, and with parts each place has a namespace of its own.
+// newCluster writes all files and starts etcd, aggregators and nodes. With hooks all aggregators except the first
+// have hooks, and with parts each place has its own namespace.
 func newCluster(t *testing.T, nodes int, lease string, hooks, parts bool) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: *keep, lease: lease, told: &happenings{}, hooks: hooks, bin: filepath.Join(built, "bin"),
@@ -172,7 +172,7 @@ func (c *cluster) tls(role certs.Role, name string) string {
 	return clustertest.TLS(certs.IssuedFiles(c.path("certs"), role, name))
 }
 
-// process makes one that runs at a place.
+// process makes a process that runs at a place.
 func (c *cluster) process(name, place string, environment []string, command ...string) *process {
 	return &process{
 		name: name, log: c.path(name + ".log"), told: c.told, extra: environment,
@@ -180,7 +180,7 @@ func (c *cluster) process(name, place string, environment []string, command ...s
 	}
 }
 
-// between puts a proxy in front of an address and returns where it listens.
+// between puts a proxy in front of an address and returns the proxy's address.
 func (c *cluster) between(name, target string) string {
 	p := clustertest.NewProxy(c.t, name, net.JoinHostPort(c.net.host(""), "0"), target)
 	c.proxies = append(c.proxies, p)
@@ -200,7 +200,7 @@ func (c *cluster) startEtcd(ctx context.Context) {
 		name := fmt.Sprintf("etcd%d", i)
 		p := c.process(name, name, []string{clustertest.RoleVariable + "=" + clustertest.Etcd}, executable(c.t),
 			c.path(fmt.Sprintf("member%d", i)), at[i], strings.Join(members, ","))
-		// A member that loses its disk's lock or its ports for a moment ends; etcd is built for that.
+		// A member that briefly loses its disk lock or its ports ends, as etcd is designed to.
 		p.failed = func(int, string) bool { c.told.count("etcd members that ended by themselves", 1); return false }
 		c.etcds = append(c.etcds, p)
 		p.supervise(ctx)
@@ -243,8 +243,7 @@ func (c *cluster) startAggregators(ctx context.Context) {
 	}
 }
 
-// traps is the folder of an aggregator with hooks. The first is the program as it is shipped
-// and has none.
+// traps is the folder of an aggregator with hooks. The first is the shipped program and has none.
 func (c *cluster) traps(i int) string { return c.path(fmt.Sprintf("traps-agg%d", i)) }
 
 func (c *cluster) aggregatorFile(i int) string {
@@ -271,7 +270,7 @@ log: {format: json}
 		strings.Join(datasets, ", "), c.path("audit-"+name+".jsonl")))
 }
 
-// read notes when an aggregator leads, and what it releases.
+// read records when an aggregator leads, and what it releases.
 func (c *cluster) read(name string, start int, l clustertest.Line) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,7 +309,7 @@ func (c *cluster) startNodes(ctx context.Context, nodes int) {
 	}
 }
 
-// startNode starts a node with rows of its own; more is what its configuration has besides.
+// startNode starts a node with its own rows; more is additional configuration.
 func (c *cluster) startNode(ctx context.Context, draw *rand.Rand, site, node, dataset, more string) {
 	name := site + node
 	var rows strings.Builder
@@ -358,14 +357,14 @@ func (c *cluster) teachers(dataset string) (n int) {
 	return n
 }
 
-// running are the students and readers that run now.
+// running are the current students and readers.
 func (c *cluster) running() []*process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.readers)
 }
 
-// endpoints are etcd's members as the test itself reaches them.
+// endpoints are the addresses of etcd's members for the test itself.
 func (c *cluster) endpoints() []string {
 	urls := make([]string, len(c.clients))
 	for i, address := range c.clients {

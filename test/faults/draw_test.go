@@ -28,26 +28,26 @@ type drawer struct {
 	short bool
 
 	mu   sync.Mutex
-	busy map[string]bool // who has a fault now
+	busy map[string]bool // processes and places that currently have a fault
 }
 
 // fault is a kind of fault.
 type fault struct {
 	name string
-	// many is how often it is in a bag of all kinds.
+	// many is how often the kind is in the bag.
 	many int
-	// from, to bound how long it lasts, in seconds.
+	// from and to bound its duration, in seconds.
 	from, to float64
 	// partition says that it needs namespaces.
 	partition bool
-	// begin commits it: on whom, and how it ends. Nil when there is nobody it fits now.
+	// begin injects the fault and returns whom it affects and how it ends, or nil if it applies to nobody now.
 	begin func(d *drawer) *committed
 }
 
-// committed is a fault that happens.
+// committed is an active fault.
 type committed struct {
 	on  []string
-	end func() // nil: it is over at once
+	end func() // nil if it is over at once
 }
 
 func newDrawer(ctx context.Context, c *cluster, seed uint64) (*drawer, error) {
@@ -59,7 +59,7 @@ func newDrawer(ctx context.Context, c *cluster, seed uint64) (*drawer, error) {
 	return &drawer{Rand: rand.New(rand.NewPCG(seed, 0)), c: c, etcd: client, busy: map[string]bool{}}, nil
 }
 
-// next draws from a bag of all kinds, so that none is left out for long.
+// next draws from a bag of all kinds, so that none is missing for long.
 func (d *drawer) next() fault {
 	if len(d.bag) == 0 {
 		d.fill()
@@ -84,7 +84,7 @@ func (d *drawer) fill() int {
 	return len(d.bag)
 }
 
-// take marks who gets a fault; it returns false when one of them has one.
+// take marks targets of a fault; it returns false if one of them already has a fault.
 func (d *drawer) take(on []string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +105,7 @@ func (d *drawer) free(on []string) {
 	}
 }
 
-// leader is the aggregator that leads, by etcd; a random one where nobody knows.
+// leader is the leading aggregator according to etcd, or a random one if unknown.
 func (d *drawer) leader() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -133,10 +133,10 @@ func (d *drawer) etcdLeader() int {
 	return d.IntN(replicas)
 }
 
-// others is one of three that is not i.
+// other is a random one of the other two.
 func (d *drawer) other(i int) int { return (i + 1 + d.IntN(replicas-1)) % replicas }
 
-// some are up to most of the processes, at least one.
+// some is a random choice of one to most processes.
 func (d *drawer) some(of []*process, most int) []*process {
 	if len(of) == 0 {
 		return nil
@@ -153,12 +153,12 @@ func names(of []*process) (all []string) {
 	return all
 }
 
-// seconds draws a time.
+// seconds draws a duration.
 func (d *drawer) seconds(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*d.Float64()) * float64(time.Second))
 }
 
-// kill and stop end processes, which their supervisors start again.
+// kill and stop end processes, which their supervisors restart.
 func (d *drawer) kill(of ...*process) *committed { return d.terminate(syscall.SIGKILL, of) }
 func (d *drawer) stop(of ...*process) *committed { return d.terminate(syscall.SIGTERM, of) }
 
@@ -172,7 +172,7 @@ func (d *drawer) terminate(s syscall.Signal, of []*process) *committed {
 	return &committed{on: names(of)}
 }
 
-// pause stops processes and lets them go on later.
+// pause suspends processes and resumes them later.
 func (d *drawer) pause(of ...*process) *committed {
 	if len(of) == 0 || !d.take(names(of)) {
 		return nil
@@ -187,12 +187,12 @@ func (d *drawer) pause(of ...*process) *committed {
 	}}
 }
 
-// trap has a leader with hooks stop or kill itself before or after its next charge. A stop
-// lasts from there. It is nil where the leader comes to no charge.
+// trap makes a leader with hooks stop or kill itself before or after its next charge. The duration of a stop counts
+// from there. It is nil if the leader makes no charge.
 func (d *drawer) trap(when, how string) *committed {
 	leader := d.leader()
 	p := d.c.aggregators[leader]
-	if leader == 0 && d.short { // it has no hooks, and need not end soon
+	if leader == 0 && d.short { // it has no hooks, and may not end soon
 		p.kill(2 * time.Second)
 	}
 	if leader == 0 || !d.take([]string{p.name}) {
@@ -212,12 +212,12 @@ func (d *drawer) trap(when, how string) *committed {
 		patience = time.Second
 	}
 	for end := time.Now().Add(patience); time.Now().Before(end) && !succeeded(); time.Sleep(10 * time.Millisecond) {
-		p.expect() // again: another fault may have ended it meanwhile, and it finds the trap when it is back
+		p.expect() // again: another fault may have ended it meanwhile, and it finds the trap after its restart
 		if _, err := os.Stat(file); err != nil {
 			break
 		}
 	}
-	if os.Remove(file) == nil { // the one that takes it away decides
+	if os.Remove(file) == nil { // whoever removes it decides
 		d.free([]string{p.name})
 		return nil
 	}
@@ -225,7 +225,7 @@ func (d *drawer) trap(when, how string) *committed {
 	return &committed{[]string{p.name}, func() { p.signal(syscall.SIGCONT) }}
 }
 
-// lines are connections to do something to: those of one proxy, or of all between two roles.
+// lines are connections to disturb: those of one proxy, or of all between two roles.
 func (d *drawer) lines() []*clustertest.Proxy {
 	p := d.c.proxies[d.IntN(len(d.c.proxies))]
 	if d.IntN(3) > 0 {
@@ -235,7 +235,7 @@ func (d *drawer) lines() []*clustertest.Proxy {
 	return d.c.proxiesWhere(func(f, t string) bool { return f == from || t == to && !strings.HasPrefix(to, "etcd") })
 }
 
-// disturb changes what happens to some connections, until it ends.
+// disturb changes the behavior of some connections until it ends.
 func (d *drawer) disturb(change func(*clustertest.Proxy)) *committed {
 	return d.disturbAll(d.lines(), change)
 }
@@ -258,7 +258,7 @@ func (d *drawer) disturbAll(of []*clustertest.Proxy, change func(*clustertest.Pr
 	}}
 }
 
-// part changes the network at places, and changes it back.
+// part changes the network at places, and restores it.
 func (d *drawer) part(on []string, apply, undo func() error) *committed {
 	for i, place := range on {
 		on[i] = "line of " + place
@@ -392,7 +392,7 @@ func kinds() []fault {
 		}},
 		{"connections that fall silent for longer than anybody waits", 1, 12, 25, false, func(d *drawer) *committed {
 			of := d.lines()
-			if site := sites[d.IntN(len(sites))]; d.short { // so that the others go on meanwhile
+			if site := sites[d.IntN(len(sites))]; d.short { // so that the others continue meanwhile
 				of = d.c.proxiesWhere(func(from, _ string) bool { return from == site })
 			}
 			return d.disturbAll(of, func(p *clustertest.Proxy) { p.Stalled = [2]bool{true, true} })
@@ -434,7 +434,7 @@ func kinds() []fault {
 	}
 }
 
-// moveEtcd hands etcd's leadership to another member in good order.
+// moveEtcd transfers etcd's leadership to another member regularly.
 func (d *drawer) moveEtcd() *committed {
 	i := d.etcdLeader()
 	on := []string{fmt.Sprintf("etcd%d", i)}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// atOnce is how many faults there may be at a time.
+	// atOnce is the maximum number of concurrent faults.
 	atOnce = 3
 	// rest is after how many faults the cluster is left alone until it releases again.
 	rest = 20
 )
 
-// Faults of all kinds are committed at random while runs go on. See the package's comment for
-// the long variant, docs/faults.md for what is checked.
+// Random faults of all kinds are injected while runs continue. See the package's comment for the long variant,
+// docs/faults.md for what is checked.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	faults, nodes := *faultCount, *nodeCount
@@ -43,13 +43,13 @@ func TestFaults(t *testing.T) {
 	defer d.etcd.Close()
 	if d.short = faults == 0; d.short {
 		faults = d.fill()
-		c.paceStudents(100 * time.Millisecond) // the faults last as long as they do, with fewer rounds meanwhile
+		c.paceStudents(100 * time.Millisecond) // the duration of faults is fixed, so slower students need fewer rounds
 	}
 
 	stop := make(chan struct{})
 	var work sync.WaitGroup
 	side := append(slices.Clone(rows), []kind{overdrawn}, []kind{masked})
-	if d.short { // each kind in a row of its own, so that all meet the faults
+	if d.short { // each kind in its own row, so that all meet the faults
 		side = nil
 		for _, k := range append(slices.Concat(rows...), overdrawn, masked) {
 			side = append(side, []kind{k})
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// commit draws and commits faults, some at the same time, and counts them by kind.
+// commit draws and injects faults, some at the same time, and counts them by kind.
 func (d *drawer) commit(faults int, a *clustertest.Auditor) map[string]int {
 	counts := map[string]int{}
 	began := time.Now()
@@ -109,7 +109,7 @@ func (d *drawer) commit(faults int, a *clustertest.Auditor) map[string]int {
 	places := make(chan struct{}, atOnce)
 	for n := 0; n < faults; {
 		if len(d.c.told.blamed()) > 0 {
-			return counts // what went wrong is nearest to its cause now
+			return counts // a failure is closest to its cause now
 		}
 		f := d.next()
 		places <- struct{}{}
@@ -144,7 +144,7 @@ func (d *drawer) commit(faults int, a *clustertest.Auditor) map[string]int {
 			<-over
 		}
 		time.Sleep(gap)
-		if n%rest == 0 && !d.short { // else it does at the end
+		if n%rest == 0 && !d.short { // otherwise at the end
 			under.Wait()
 			healed := time.Now()
 			d.c.awaitReleases(a, 2)
@@ -155,7 +155,7 @@ func (d *drawer) commit(faults int, a *clustertest.Auditor) map[string]int {
 	return counts
 }
 
-// awaitReleases waits until so many more rounds are released.
+// awaitReleases waits for this many more releases.
 func (c *cluster) awaitReleases(a *clustertest.Auditor, more int) {
 	c.t.Helper()
 	want := a.Released() + more

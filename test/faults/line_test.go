@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// A proxy does what its faults say and loses nothing of what it passes on.
+// A proxy injects its faults and loses nothing of what it forwards.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func TestProxy(t *testing.T) {
 		testkit.Must(t, err)
 		return c
 	}
-	// said sends a text and returns what came back within a while.
+	// said sends a text and returns the reply within a time.
 	said := func(c net.Conn, text string, within time.Duration) string {
 		if _, err := c.Write([]byte(text)); err != nil {
 			return "error"
@@ -54,7 +54,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("after a stall comes %q, want what was held back", got)
 	}
 	p.Set(func(p *clustertest.Proxy) { p.Tear = true })
-	// Four bytes are left of before, so that half of these are not enough.
+	// Four bytes are left over from before, so half of these are not enough.
 	if got := said(c, "torn-torn", 5*time.Second); len(got) == len("torn-torn") {
 		t.Errorf("a torn connection says %q", got)
 	}

@@ -23,18 +23,18 @@ var (
 )
 
 const (
-	// readerRole is that of a reader; see readOverAndOver.
+	// readerRole is the role of a reader; see readOverAndOver.
 	readerRole = "reader"
-	// enclosed is the role of the tests themselves in namespaces of their own.
+	// enclosed is the role of the tests themselves inside namespaces.
 	enclosed = "enclosed"
-	// dirVariable tells them where the programs are.
+	// dirVariable tells the enclosed tests where the programs are.
 	dirVariable = "FAULTS_DIR"
 )
 
-// built is the folder with the programs and certificates.
+// built is the folder of the programs and certificates.
 var built string
 
-// open says why there are no namespaces; empty where there are.
+// open says why there are no namespaces, or is empty.
 var open string
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(prepare(m))
 }
 
-// prepare builds what all tests need and runs them, in namespaces where that is possible.
+// prepare builds what all tests need and runs them, in namespaces if possible.
 func prepare(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "faults")
 	if err != nil {
@@ -79,7 +79,7 @@ func prepare(m *testing.M) int {
 	return m.Run()
 }
 
-// drawFrom is the seed that a test uses.
+// drawFrom is the seed of a test.
 func drawFrom(t *testing.T) uint64 {
 	from := *seed
 	for from == 0 {

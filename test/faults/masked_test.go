@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// masked is a run whose sums are masked, among three sites of which two are enough.
+// masked is a masked run among three sites, with a quorum of two.
 var masked = kind{name: "masked", dataset: hidden, epsilon: 10,
 	pipeline: "pipeline: gpate\nwarm_start: {embed: 0.3}\n" +
 		"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"}
@@ -24,8 +24,8 @@ var masked = kind{name: "masked", dataset: hidden, epsilon: 10,
 // maskedQuorum is how many sites are in each sum of the masked run.
 const maskedQuorum = 2
 
-// startMembers starts a node of the hidden dataset at each site but the last. Their sites have policies, and so
-// ledgers of their own.
+// startMembers starts a node of the hidden dataset at each site except the last. Their sites have policies, and so
+// their own ledgers.
 func (c *cluster) startMembers(ctx context.Context) {
 	draw := rand.New(rand.NewPCG(3, 4))
 	c.members = sites[:len(sites)-1]
@@ -36,7 +36,7 @@ func (c *cluster) startMembers(ctx context.Context) {
 	}
 }
 
-// peers are the members and the fingerprints of their keys, as policies and runs name them.
+// peers lists the members and the fingerprints of their keys, as in policies and runs.
 func (c *cluster) peers() string {
 	var list []string
 	for _, site := range c.members {
@@ -56,9 +56,9 @@ func (c *cluster) aggregation() string {
 		c.peers())
 }
 
-// checkCharges compares what members opened with the ledgers of their sites: each opening is charged, once, before it
-// leaves, no round more often than sites plan for, and at least a quorum of sites paid for every release. Answers by
-// themselves cost nothing.
+// checkCharges compares the members' openings with the ledgers of their sites. Each opening is charged once before it
+// leaves, no round more often than sites plan for, and at least a quorum of sites paid for every release. Answers
+// alone cost nothing.
 func (c *cluster) checkCharges(a clustertest.Found) error {
 	paid := map[clustertest.ReleaseKey]int{} // sites
 	for _, site := range c.members {
@@ -88,7 +88,7 @@ func (c *cluster) checkCharges(a clustertest.Found) error {
 		err = eachLine(c.path("audit-"+site+"m.jsonl"), func(line string) {
 			var e auditlog.Entry
 			if json.Unmarshal([]byte(line), &e) != nil {
-				return // a line that a kill cut off
+				return // a line truncated by a kill
 			}
 			switch {
 			case e.Event == auditlog.Answered:

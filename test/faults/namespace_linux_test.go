@@ -11,12 +11,11 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// tryVariable asks an enclosed process to find out whether namespaces can be had.
+// tryVariable asks an enclosed process to test whether namespaces are available.
 const tryVariable = "FAULTS_TRY"
 
-// runEnclosed runs this program again in network, mount and process namespaces of its own.
-// Its interfaces are nobody else's, and the end of its first process ends all others. The error says
-// why that cannot be; then nothing was run.
+// runEnclosed runs this program again in its own network, mount and process namespaces. Its interfaces are private,
+// and the end of its first process ends all others. The error says why that is impossible; then nothing was run.
 func runEnclosed(dir string) (code int, err error) {
 	if out, err := enclosedCommand(dir, tryVariable+"=1").CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)
@@ -53,13 +52,13 @@ func enclosedCommand(dir string, environment ...string) *exec.Cmd {
 	return c
 }
 
-// enclose sets the namespaces up, from the inside.
+// enclose sets up the namespaces from the inside.
 func enclose() error {
 	for _, m := range []struct {
 		source, target, kind string
 		flags                uintptr
 	}{
-		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE}, // nothing of what follows gets out
+		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE}, // later mounts stay inside
 		{"proc", "/proc", "proc", 0},
 		{"tmpfs", "/run", "tmpfs", 0}, // where ip keeps its names
 	} {

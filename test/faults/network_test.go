@@ -10,17 +10,17 @@ import (
 // network0 is the address of the test itself, of its proxies and of students.
 const network0 = "10.99.0.1"
 
-// namespaces are there once: one test at a time has them.
+// namespaces exist once, so one test at a time uses them.
 var namespaces sync.Mutex
 
-// network is a bridge in the test's own namespace, with a namespace behind it for each
-// place. Without namespaces every place is on the loopback, and there is nothing to part.
+// network is a bridge in the test's own namespace, with a namespace for each place. Without namespaces every place is
+// on the loopback and cannot be partitioned.
 type network struct {
 	places []string
 }
 
-// newNetwork makes a namespace for each place, once no other test has any. The kernel removes them
-// with the test's own.
+// newNetwork makes a namespace for each place once no other test has any. The kernel removes them with the test's
+// own.
 func newNetwork(places ...string) (*network, error) {
 	namespaces.Lock()
 	n := &network{places: places}
@@ -46,7 +46,7 @@ func newNetwork(places ...string) (*network, error) {
 	return n, nil
 }
 
-// remove takes the network away again, for the next test.
+// remove removes the network for the next test.
 func (n *network) remove() error {
 	defer namespaces.Unlock()
 	for _, p := range n.places {
@@ -64,7 +64,7 @@ func ip(args ...string) error {
 	return nil
 }
 
-// port is the bridge's end of a place's line; names of interfaces are short.
+// port is the bridge's end of a place's link; interface names must be short.
 func port(place string) string { return "v-" + place }
 
 // host is the address of a place.
@@ -80,7 +80,7 @@ func (n *network) host(place string) string {
 	return network0
 }
 
-// enter is what has to stand before a command that runs at a place.
+// enter is the command prefix to run at a place.
 func (n *network) enter(place string) []string {
 	if n == nil || n.host(place) == network0 {
 		return nil
@@ -88,12 +88,12 @@ func (n *network) enter(place string) []string {
 	return []string{"ip", "netns", "exec", place}
 }
 
-// unplug parts a place from all others; plug joins it again.
+// unplug disconnects a place from all others; plug reconnects it.
 func (n *network) unplug(place string) error { return ip("link", "set", port(place), "down") }
 func (n *network) plug(place string) error   { return ip("link", "set", port(place), "up") }
 
-// block drops what a place sends to an address, and nothing that comes back: packets go to
-// a machine that is not there. Connections stay and time out, as behind a broken switch.
+// block drops packets from a place to an address, but not the replies: they go to a machine that does not exist.
+// Connections stay and time out, as behind a broken switch.
 func (n *network) block(from, address string) error {
 	return ip("-n", from, "neigh", "replace", address, "lladdr", "02:00:00:00:de:ad", "dev", "eth0", "nud", "permanent")
 }

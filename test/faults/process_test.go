@@ -14,37 +14,37 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// process is a program under a supervisor that starts it again whenever it ends.
+// process is a program with a supervisor that restarts it whenever it ends.
 type process struct {
 	name string
-	log  string // file that gets what it writes to standard error
+	log  string // file for its standard error
 	told *happenings
 
 	mu      sync.Mutex
-	command []string             // what is started next
+	command []string             // the next command
 	extra   []string             // environment
-	program *clustertest.Program // that runs now, or was the last
-	down    time.Time            // not started again before
-	ours    bool                 // it was ended by the test
+	program *clustertest.Program // the current or last program
+	down    time.Time            // not restarted before
+	ours    bool                 // the test ended it
 	starts  int
 
 	supervision
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the supervision ended
-	code   int           // of a program that runs once; after done
+	done   chan struct{} // closed when supervision ended
+	code   int           // exit code of a program that runs once; valid after done
 }
 
 // supervision says how a process is supervised.
 type supervision struct {
-	// once ends the supervision when the program has ended with code 0; failed, when it
-	// is set, decides about another code: true ends the supervision.
+	// once ends supervision when the program exits with code 0. failed, if set, decides about other codes: true ends
+	// supervision.
 	once   bool
 	failed func(code int, said string) bool
-	// line is told every line of standard error, with the number of the start.
+	// line gets every line of standard error, with the number of the start.
 	line func(start int, l clustertest.Line)
 }
 
-// happenings collects what processes did by themselves, for the counts at the end.
+// happenings counts events that processes caused on their own, for the summary.
 type happenings struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -60,7 +60,7 @@ func (h *happenings) count(what string, n int) {
 	h.counts[what] += n
 }
 
-// blame notes something that must not happen.
+// blame records a violation.
 func (h *happenings) blame(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,8 +84,7 @@ func (p *process) supervise(ctx context.Context) {
 	}()
 }
 
-// once1 runs the program once, and waits until it may start again. It returns true when it
-// shall not.
+// once1 runs the program once and waits until it may restart. It returns true if it must not.
 func (p *process) once1(ctx context.Context) (over bool) {
 	program, err := p.start()
 	if err != nil {
@@ -118,7 +117,7 @@ func (p *process) once1(ctx context.Context) (over bool) {
 	return pause(ctx, wait)
 }
 
-// pause waits, and says whether ctx has ended.
+// pause waits, and reports whether ctx has ended.
 func pause(ctx context.Context, d time.Duration) (over bool) {
 	select {
 	case <-time.After(d):
@@ -145,7 +144,7 @@ func (p *process) start() (*clustertest.Program, error) {
 		}
 	}
 	environment := append(slices.Clone(p.extra), "GOMAXPROCS=2")
-	if *faultCount > 0 { // memory is short where many processes share a machine for long
+	if *faultCount > 0 { // memory is scarce when many processes share a machine for long
 		environment = append(environment, "GOGC=50")
 	}
 	p.program, err = clustertest.Start(environment, tell, p.command...)
@@ -166,7 +165,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// kill is kill -9; the program is started again after a while.
+// kill is kill -9; the program restarts after a while.
 func (p *process) kill(down time.Duration) { p.end(syscall.SIGKILL, down) }
 
 func (p *process) end(s syscall.Signal, down time.Duration) {
@@ -176,14 +175,14 @@ func (p *process) end(s syscall.Signal, down time.Duration) {
 	p.signal(s)
 }
 
-// expect says that the program that runs now may end in any way.
+// expect allows the current program to end in any way.
 func (p *process) expect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ours = true
 }
 
-// logged says how often the program that runs now logged a message.
+// logged is how often the current program logged a message.
 func (p *process) logged(message string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +192,7 @@ func (p *process) logged(message string) int {
 	return len(p.program.Stderr.Logged(message))
 }
 
-// replace ends the program with a signal and has another one started in its place.
+// replace ends the program with a signal and starts another one in its place.
 func (p *process) replace(s syscall.Signal, command []string) {
 	p.mu.Lock()
 	p.command = command
@@ -207,8 +206,7 @@ func (p *process) started() int {
 	return p.starts
 }
 
-// state is the letter by which /proc tells what a process does; T is stopped. It is 0 where
-// nothing can be said.
+// state is the process state letter in /proc; T means stopped. It is 0 if unknown.
 func (p *process) state() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,7 +217,7 @@ func (p *process) state() byte {
 	return 0
 }
 
-// close ends the supervision and the program.
+// close ends supervision and the program.
 func (p *process) close() {
 	if p.cancel == nil {
 		return

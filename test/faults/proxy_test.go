@@ -14,7 +14,7 @@ func (c *cluster) paceStudents(pace time.Duration) {
 	}
 }
 
-// proxiesWhere are those between two roles for which holds is true.
+// proxiesWhere returns the proxies between two roles for which holds is true.
 func (c *cluster) proxiesWhere(holds func(from, to string) bool) (of []*clustertest.Proxy) {
 	for _, p := range c.proxies {
 		if from, to, _ := strings.Cut(p.Name, " to "); holds(from, to) {
@@ -24,9 +24,8 @@ func (c *cluster) proxiesWhere(holds func(from, to string) bool) (of []*clustert
 	return of
 }
 
-// lose cuts the connections of nodes and students to an aggregator and refuses more, until the
-// function that it returns is called. They look for another one at once then, and not when its
-// silence has lasted.
+// lose cuts the connections of nodes and students to an aggregator and refuses new ones until the returned function
+// is called. They then look for another one at once, without waiting for a timeout.
 func (c *cluster) lose(aggregator *process) (found func()) {
 	of := c.proxiesWhere(func(_, to string) bool { return to == aggregator.name })
 	for _, p := range of {

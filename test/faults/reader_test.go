@@ -18,9 +18,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// reading is what a reader does: it asks the rounds of a run, and rounds that it was
-// answered before again, and writes down what it got. Two of them ask the same run at the
-// same time.
+// reading is a reader's job: it asks the rounds of a run, and earlier rounds again, and writes down the answers. Two
+// readers ask the same run at the same time.
 type reading struct {
 	Run, Dataset, Schema string
 	Teachers, Features   int
@@ -29,8 +28,7 @@ type reading struct {
 	Log                  string // gets a line "run round sha256" for every answer
 }
 
-// readOverAndOver reads as the file of its second argument says, with the configuration of a
-// student in the first.
+// readOverAndOver reads according to the file in its second argument, with the student configuration in the first.
 func readOverAndOver(ctx context.Context) error {
 	config, err := student.LoadConfig(os.Args[1])
 	if err != nil {
@@ -66,7 +64,7 @@ func readOverAndOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// One write, so that lines stay whole when the process is killed.
+		// One write, so that lines stay whole if the process is killed.
 		_, err = fmt.Fprintf(log, "%s %d %x\n", r.Run, n, sha256.Sum256(raw))
 		return err
 	}
@@ -99,7 +97,7 @@ func (r reading) spec() *conclavev1.RunSpec {
 	}
 }
 
-// round is the same for both readers, and another one for every number.
+// round is the same for both readers, and different for every number.
 func (r reading) round(number int) *conclavev1.Round {
 	const training = 4
 	draw := rand.New(rand.NewPCG(uint64(number), 1))

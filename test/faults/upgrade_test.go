@@ -20,12 +20,11 @@ import (
 	"runtime"
 )
 
-// nextSoftware matches the version text in the programs of the other version, which has the same length.
+// nextSoftware matches the version text in programs of the other version, which has the same length.
 var nextSoftware = regexp.MustCompile("[0-9]").ReplaceAllString(version.Software, "9")
 
-// A run survives the restart of every process, one by one, into another version: etcd's
-// members, standbys, the leader, nodes, and its own student. Old and new serve side by side
-// meanwhile, and rounds are released after each step.
+// A run survives the restart of every process, one by one, into another version: etcd's members, standbys, the
+// leader, nodes, and its own student. Old and new run together meanwhile, and rounds are released after each step.
 func TestUpgradeOneByOne(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "darwin" {
@@ -144,7 +143,7 @@ func (p *process) commandFrom(old, dir string) []string {
 	return command
 }
 
-// serves says whether a member of etcd answers and knows who leads.
+// serves reports whether an etcd member answers and knows who leads.
 func (c *cluster) serves(ctx context.Context, i int) bool {
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints()[i : i+1], DialTimeout: time.Second,
 		Logger: zap.NewNop()})

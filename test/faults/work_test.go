@@ -17,22 +17,22 @@ import (
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
-// kind is a sort of run. pipeline is the part of its run.yaml that says what it does.
+// kind is a kind of run. pipeline is the part of its run.yaml that says what it does.
 type kind struct {
 	name, dataset string
 	epsilon       float64
 	pipeline      string
-	readers       bool // two readers in place of students
-	alone         bool // without a second student beside the first: its answers are dropped
+	readers       bool // two readers instead of students
+	alone         bool // without a second student, because its answers are dropped
 }
 
 const (
 	small = "quorum: 0.5, deadline: 1.5, student: {hidden: 8, layers: 1, generator_steps: 2"
-	// What students learn does not matter here: they take small steps, each in one turn.
+	// The quality of students does not matter here: they take small steps, one per round.
 	answer = "pategan: {labels: 128, queries: 16, teacher: {steps: 2, training: 16}, " + small + ", step: 0.01"
 )
 
-// What runs on the wide dataset, in two rows that go on side by side.
+// The runs on the wide dataset, in two concurrent rows.
 var rows = [][]kind{
 	{
 		{name: "votes", pipeline: "pipeline: pategan\nwarm_start: {embed: 0}\n" + answer + "}}\n"},
@@ -52,12 +52,11 @@ var rows = [][]kind{
 const steps = "dpgan: {steps: 12, quorum: 0.5, deadline: 1.5, discriminator: {layers: 1, hidden: 6, loss: logistic, " +
 	"fourier: 0, generated: 40, reuse: 1}, student: {hidden: 8, batch: 20, steps: 1}}\n"
 
-// overdrawn is what runs on the tight dataset, until its budget is used up.
+// overdrawn is the run repeated on the tight dataset until its budget is used up.
 var overdrawn = kind{name: "tight", dataset: tight, epsilon: 3, pipeline: rows[0][0].pipeline}
 
-// work starts one run of a row after the other: on the tight dataset until its budget is used
-// up, with a gap before each, on the other one until stop is closed. It returns when the last
-// one has ended.
+// work starts the runs of a row one after the other: on the tight dataset until its budget is used up, with a gap
+// before each, on the other one until stop is closed. It returns when the last one has ended.
 func (c *cluster) work(ctx context.Context, row []kind, gap time.Duration, stop <-chan struct{}) {
 	for i := 0; ctx.Err() == nil; i++ {
 		select {
@@ -80,8 +79,8 @@ func (c *cluster) work(ctx context.Context, row []kind, gap time.Duration, stop 
 	}
 }
 
-// run lets two students make one run, side by side and independently, and checks what they
-// leave. It says whether the budget of the dataset was used up.
+// run lets two students make one run concurrently and independently, and checks their results. It reports whether the
+// budget of the dataset was used up.
 func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
 	switch k.dataset {
 	case "":
@@ -128,8 +127,8 @@ func (c *cluster) run(ctx context.Context, k kind, name string) (over bool) {
 	return over
 }
 
-// student makes one that runs until its run has ended, or is over the budget. who tells apart those
-// of one run, which share a certificate: a run belongs to the certificate that opened it.
+// student makes a student that runs until its run has ended, or is over the budget. who distinguishes the students of
+// one run. They share a certificate, because a run belongs to the certificate that opened it.
 func (c *cluster) student(k kind, name, who string) *process {
 	out := c.path("out-" + name + "-" + who)
 	file := c.write("student-"+name+"-"+who+".yaml",
@@ -166,9 +165,9 @@ func (c *cluster) student(k kind, name, who string) *process {
 	return p
 }
 
-// checkResults checks a run's certificate against its ledger as a user does, and that both
-// students made the same of the answers they got: training repeats exactly, so that an answer
-// that differed would give another model, table and checkpoint, which holds every answer.
+// checkResults checks a run's certificate against its ledger as a user does, and that both students have the same
+// results. Training is deterministic, so a different answer would give another model, table and checkpoint, which
+// contains every answer.
 func (c *cluster) checkResults(name string, who []string) {
 	for _, student := range who {
 		out := c.path("out-" + name + "-" + student)

@@ -16,11 +16,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// These tests wait for clocks of the aggregator, so they are the first of the package: what they wait for
-// goes on beside the others, at aggregators of their own.
+// These tests wait for timeouts of the aggregator, so they start first and run beside the others, on their own
+// aggregators.
 
-// Pings as often as nodes and students send them, and twice as often, are in order; a
-// little more often than that are not.
+// Pings as often as nodes and students send them, and twice as often, are accepted; slightly more frequent ones are
+// not.
 func TestPingsThatBothSidesAgreeOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 16 seconds")
@@ -34,7 +34,7 @@ func TestPingsThatBothSidesAgreeOn(t *testing.T) {
 		{dial.PingEvery/2 - 500*time.Millisecond, false}} {
 		conn := w.h2(t, certs.RoleNode, "mallory")
 		pinging.Go(func() {
-			const long = 16 * time.Second // enough for two that came too early
+			const long = 16 * time.Second // enough for two pings that come too early
 			began := time.Now()
 			for left := long; left > 0 && !conn.closed(); left = long - time.Since(began) {
 				conn.write(rawFrame(framePing, 0, 0, make([]byte, 8)))
@@ -53,8 +53,8 @@ func TestPingsThatBothSidesAgreeOn(t *testing.T) {
 	pinging.Wait()
 }
 
-// Who connects and says nothing, or stops in the middle, is closed after ten seconds; who
-// has a certificate and says no hello too: not for good, since a line may have fallen silent.
+// A peer that connects and says nothing, or stops in the middle, is disconnected after ten seconds. So is one with a
+// certificate but without a hello; it may retry, because the network may have failed.
 func TestWhoSaysNothingIsClosed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")

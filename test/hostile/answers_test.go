@@ -23,9 +23,9 @@ type answerCase struct {
 	question func() question
 	send     func(p *party, a asked)
 	counted  map[string]float64 // rejections, by kind
-	ends     codes.Code         // how its stream ends; OK: it does not
+	ends     codes.Code         // how its stream ends; OK if it does not
 	says     string             // and why
-	// takes is whether an answer of the node counts: its first, which was in order.
+	// takes is the counted answer of the node: its first, which was valid; nil if none counts.
 	takes []int64
 }
 
@@ -33,7 +33,7 @@ func good(a asked) *conclavev1.WorkRequest {
 	return votesOf(a, hostileTeachers, 5, 2, func(int, int) int { return 1 })
 }
 
-// goodCounts are the histogram of that answer and the honest one.
+// goodCounts is the histogram of that answer and the honest one.
 func goodCounts() []int64 {
 	counts := slices.Clone(votes().counts)
 	for q := range 5 {
@@ -170,8 +170,8 @@ func answerCases() map[string]answerCase {
 	}
 }
 
-// Whatever a node answers, it is named, counted under its kind, and in no histogram; the
-// honest node's round ends as if the other had said nothing.
+// Whatever a node answers, it is named, counted under its kind, and in no histogram. The honest node's round ends as
+// if the other had said nothing.
 func TestHostileAnswers(t *testing.T) {
 	w := attacked(t)
 	for name, c := range answerCases() {
@@ -208,7 +208,7 @@ func TestHostileAnswers(t *testing.T) {
 				want, teachers = c.takes, honestTeachers+hostileTeachers
 			}
 			if c.ends == codes.OK && c.counted["foreign"]+c.counted["unasked"] > 0 {
-				teachers += hostileTeachers // it still owes its answer; that it is late is not told
+				teachers += hostileTeachers // its answer is still pending; lateness is not revealed
 			}
 			if release.GetTeachers() != teachers {
 				t.Errorf("%d teachers took part, want %d", release.GetTeachers(), teachers)
@@ -228,8 +228,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// An answer that comes when the round is over counts as late, once: what comes after it is
-// a duplicate. It costs the node nothing.
+// An answer after the end of a round counts as late, once; another one is a duplicate. Lateness costs the node
+// nothing.
 func TestLateAnswers(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -247,7 +247,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// A round that is asked again with another question takes no answer to the first one.
+// A round that is asked again with another question accepts no answer to the first one.
 func TestAnswersToAnOldAttempt(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -263,7 +263,7 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 	over := make(chan outcome, 1)
 	ctx := testkit.Within(t)
 	go func() {
-		for { // the first may still be about to end
+		for { // the first may still be ending
 			r, err := ask(ctx, s.student, other)
 			if status.Code(err) == codes.FailedPrecondition && ctx.Err() == nil {
 				time.Sleep(10 * time.Millisecond)
@@ -284,8 +284,8 @@ func TestAnswersToAnOldAttempt(t *testing.T) {
 	s.exact(t)
 }
 
-// A node answers for its own dataset alone, also with the run, round and attempt of another
-// one's, and before anything is asked.
+// A node answers only for its own dataset, even with the run, round and attempt of another dataset, and before
+// anything is asked.
 func TestAnswersToAnotherDataset(t *testing.T) {
 	w := attacked(t)
 	s, elsewhere := w.scene(t, votes()), w.scene(t, votes())
@@ -308,7 +308,7 @@ func TestAnswersToAnotherDataset(t *testing.T) {
 	}
 }
 
-// Two streams under one name are one node: the older one ends, and it has one answer.
+// Two streams with one name are one node: the older one ends, and the node has one answer.
 func TestTwoStreamsUnderOneName(t *testing.T) {
 	w := attacked(t)
 	q := votes()
@@ -338,7 +338,7 @@ func TestTwoStreamsUnderOneName(t *testing.T) {
 	}
 }
 
-// A node that is banned stays out, with the reason; its site's other nodes do not.
+// A banned node stays banned, with the reason; its site's other nodes do not.
 func TestBannedNodesStayOut(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -348,7 +348,7 @@ func TestBannedNodesStayOut(t *testing.T) {
 	const out = "conclave_nodes_banned_total"
 	strikes := 0
 	for w.metrics(t)[out] == before[out] {
-		// A new stream does not begin anew.
+		// A new stream does not reset it.
 		m := join(t, conn, h)
 		for range 20 {
 			m.say(&conclavev1.WorkRequest{
@@ -381,7 +381,7 @@ func TestBannedNodesStayOut(t *testing.T) {
 	}
 }
 
-// What the student and others are told of a node's own words is short and one line.
+// What the student and others see of a node's own text is short and on one line.
 func TestRefusalsThatReachAStudent(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -400,7 +400,7 @@ func TestRefusalsThatReachAStudent(t *testing.T) {
 	}
 }
 
-// Names of every kind that a hello may hold.
+// Names of every kind that a hello may contain.
 func TestHostileHellos(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())

@@ -33,11 +33,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// schema is the hash that all datasets have.
+// schema is the schema hash of all datasets.
 const schema = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// world is the aggregator under attack. It is one for nearly all tests: what one of them left
-// behind is there for the next.
+// world is the aggregator under attack. Nearly all tests share it, so each meets what earlier ones left behind.
 type world struct {
 	dir, certs string
 	server     *aggregator.Server
@@ -45,14 +44,14 @@ type world struct {
 
 	mu             sync.Mutex
 	names, planned int
-	counts         map[string][]int64 // of releases, before the noise, by run
+	counts         map[string][]int64 // exact sums of releases, by run
 	closers        []func()
 	connections    map[string]*grpc.ClientConn // by role and name
 }
 
 var shared *world
 
-// attacked returns the aggregator, and starts it the first time.
+// attacked returns the shared aggregator, and starts it the first time.
 func attacked(t testing.TB) *world {
 	t.Helper()
 	if shared == nil {
@@ -63,7 +62,7 @@ func attacked(t testing.TB) *world {
 	return shared
 }
 
-// apart returns an aggregator that other tests do not reach.
+// apart returns an aggregator that other tests do not use.
 func apart(t *testing.T, change ...func(*aggregator.Config)) *world {
 	t.Helper()
 	w, err := start(change...)
@@ -84,7 +83,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 		os.RemoveAll(shared.dir)
-		// A worker of a fuzzer has goroutines of its own.
+		// A fuzzing worker has its own goroutines.
 		if err := goleak.Find(); err != nil && code == 0 && flag.Lookup("test.fuzz").Value.String() == "" {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -93,7 +92,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// datasets is how many there are of each kind; every case has one of its own.
+// datasets is the number of datasets of each kind; every case uses its own.
 const datasets, plannedDatasets = 160, 12
 
 func start(change ...func(*aggregator.Config)) (*world, error) {
@@ -124,7 +123,7 @@ func start(change ...func(*aggregator.Config)) (*world, error) {
 	for _, f := range change {
 		f(&config)
 	}
-	config.MaxPlanEntries = 1000 * 64 // as several students have together: one could fill the ledger with less
+	config.MaxPlanEntries = 1000 * 64 // as for several students: with less, one could fill the ledger
 	config.Etcd.Embedded, config.Etcd.Dir = true, filepath.Join(dir, "etcd")
 	dataset := func(name string, filter privacy.Filter) aggregator.DatasetConfig {
 		return aggregator.DatasetConfig{Name: name, SchemaSHA256: schema, Unit: "record",
@@ -171,7 +170,7 @@ func (w *world) close() error {
 	return w.stop()
 }
 
-// dataset names one that no other case uses.
+// dataset names a dataset that no other case uses.
 func (w *world) dataset(planned bool) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +211,7 @@ func (w *world) connect(role certs.Role, name string, more ...grpc.DialOption) (
 	return grpc.NewClient(w.address(), append(more, grpc.WithTransportCredentials(credentials.NewTLS(config)))...)
 }
 
-// honest is a connection that lasts, of the honest node's site or the student.
+// honest is a lasting connection of the honest node's site or the student.
 func (w *world) honest(t testing.TB, role certs.Role, name string) *grpc.ClientConn {
 	t.Helper()
 	key := string(role) + name
@@ -228,7 +227,7 @@ func (w *world) student(t testing.TB) conclavev1.StudentServiceClient {
 	return conclavev1.NewStudentServiceClient(w.honest(t, certs.RoleStudent, "lab"))
 }
 
-// healthy asks whether the aggregator serves.
+// healthy checks that the aggregator serves.
 func (w *world) healthy(t testing.TB) {
 	t.Helper()
 	r, err := healthpb.NewHealthClient(w.honest(t, certs.RoleStudent, "lab")).Check(testkit.Within(t),
@@ -283,9 +282,9 @@ func (w *world) awaitRejections(t testing.TB, before map[string]float64, kind st
 	})
 }
 
-// heap is what the process holds when all that is not needed is gone.
+// heap is the live heap after garbage collection.
 func heap() (bytes int64, goroutines int) {
-	for range 2 { // what is kept for use again goes with the third collection
+	for range 2 { // pooled memory is freed by the third collection
 		runtime.GC()
 	}
 	return collected()
@@ -298,7 +297,7 @@ func collected() (bytes int64, goroutines int) {
 	return int64(m.HeapAlloc), runtime.NumGoroutine()
 }
 
-// settled is the heap once what was closed is gone: the least of some looks.
+// settled is the heap once closed things are gone: the minimum of several measurements.
 func settled() (bytes int64, goroutines int) {
 	bytes, goroutines = heap()
 	for range 6 {

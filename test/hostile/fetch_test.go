@@ -20,7 +20,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// finished is a run of lab that eve's worker says it has done.
+// finished is a run of lab that eve's worker reports as done.
 type finished struct {
 	w       *world
 	name    string
@@ -66,7 +66,7 @@ func (f *finished) finish(t testing.TB, name string) {
 	testkit.Must(t, err)
 }
 
-// asks has a student fetch the run, and returns what the worker is told, and where the fetch's end comes.
+// asks makes a student fetch the run, and returns what the worker is told, and a channel for the fetch's end.
 func (f *finished) asks(t testing.TB) (fetch string, over chan error) {
 	t.Helper()
 	over = make(chan error, 1)
@@ -93,7 +93,7 @@ func chunk(bytes int) *conclavev1.SendRunRequest {
 	return &conclavev1.SendRunRequest{Message: &conclavev1.SendRunRequest_Chunk{Chunk: make([]byte, bytes)}}
 }
 
-// To all but who submitted a run it is as if there were none, its worker among them.
+// For all except its submitter the run does not exist, not even for its worker.
 func TestOthersFetchNothing(t *testing.T) {
 	w := attacked(t)
 	f := w.finished(t)
@@ -116,7 +116,7 @@ func TestOthersFetchNothing(t *testing.T) {
 		codes.PermissionDenied {
 		t.Errorf("an operator is told %v", s)
 	}
-	// Nobody else sends in the worker's place.
+	// Nobody else can send in the worker's place.
 	fetch, over := f.asks(t)
 	for _, one := range []struct {
 		by    conclavev1.RunServiceClient
@@ -138,7 +138,7 @@ func TestOthersFetchNothing(t *testing.T) {
 	}
 }
 
-// What a worker sends besides a bundle of the size that it spoke of ends the fetch, with a word.
+// Anything that a worker sends besides a bundle of the announced size ends the fetch, with a reason.
 func TestWorkersThatSendOtherThings(t *testing.T) {
 	f := attacked(t).finished(t)
 	for name, c := range map[string]struct {
@@ -203,7 +203,7 @@ func TestFetchesThatNobodyReads(t *testing.T) {
 			}
 		}()
 		asked := 0
-		for { // until the aggregator hangs up on the reader
+		for { // until the aggregator disconnects the reader
 			if _, err := stream.Recv(); err != nil {
 				break
 			}
@@ -214,7 +214,7 @@ func TestFetchesThatNobodyReads(t *testing.T) {
 			t.Errorf("fetch %d: %d chunks were asked for, and nobody reads", i, asked)
 		}
 		var last error
-		for last == nil { // what was on its way is still there
+		for last == nil { // data in flight still arrives
 			_, last = unread.Recv()
 		}
 		if !slices.Contains([]codes.Code{codes.Unavailable, codes.FailedPrecondition}, status.Code(last)) {
@@ -228,7 +228,7 @@ func TestFetchesThatNobodyReads(t *testing.T) {
 	w.healthy(t)
 }
 
-// A certificate fetches two runs at a time, and so many in a row; then there is a rate.
+// A certificate fetches two runs at a time, and a number in a row; after that the rate is limited.
 func TestManyFetches(t *testing.T) {
 	w := apart(t)
 	f := w.finished(t)

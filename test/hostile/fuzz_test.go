@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// batch is how many inputs are tried under one certificate while one round is open. A
-	// site whose streams fail 256 times is banned, and nothing would be tried.
+	// batch is how many inputs are tried with one certificate during one round. A site whose streams fail 256 times
+	// is banned, and nothing more would be tested.
 	batch = 150
-	// fuzzTeachers are those of the honest node of a fuzzed run: without all of them no
-	// round ends, so that no forged votes end one.
+	// fuzzTeachers is the number of the honest node's teachers in a fuzzed run: no round ends without all of them, so
+	// no forged votes end one.
 	fuzzTeachers = 500
-	// mostGrown bounds what inputs leave behind, of the heap and of goroutines, over that after
-	// the first batch. etcd, in the same process, keeps a while what nodes wrote by joining.
+	// mostGrown bounds what inputs may leave on the heap, and mostGoroutines in goroutines, relative to the first
+	// batch. etcd, in the same process, keeps nodes' joins for a while.
 	mostGrown, mostGoroutines = 24 << 20, 24
 )
 
-// separator parts an input into messages.
+// separator splits an input into messages.
 var separator = []byte{0xfe, 0xed}
 
 // fuzzed is a run with a round that is open while inputs are tried.
@@ -41,20 +41,20 @@ type fuzzed struct {
 	w    *world
 	s    *scene
 	over <-chan outcome
-	open asked // the open round, as the honest node has it
+	open asked // the open round, as the honest node received it
 
 	inputs, rounds int
-	node           *grpc.ClientConn // of a site of its own in each batch
+	node           *grpc.ClientConn // of a new site in each batch
 	student        *grpc.ClientConn
 	site           string
 	heap           int64
 	goroutines     int
 }
 
-// fuzz is that of the process.
+// fuzz is the state of the process.
 var fuzz *fuzzed
 
-// try tries an input within the open round, and looks after each batch what it did.
+// try tries an input during the open round, and checks the effect after each batch.
 func try(t testing.TB, input func(*fuzzed)) {
 	ready(t)
 	f := fuzz
@@ -81,7 +81,7 @@ func ready(t testing.TB) {
 	w.closers = append(w.closers, fuzz.hangUp)
 }
 
-// lasting is a scene that outlives the test in which it begins.
+// lasting is a scene that outlives its first test.
 func (w *world) lasting(t testing.TB, q question) *scene {
 	s := w.openScene(t, q)
 	var err error
@@ -121,8 +121,8 @@ func (f *fuzzed) hangUp() {
 	}
 }
 
-// end looks what a batch did. Of the histogram each query has a vote of each teacher that
-// took part, and those of all honest ones; nothing is left behind.
+// end checks the effect of a batch. In the histogram each query has a vote of each teacher that took part, including
+// all honest ones, and nothing is left behind.
 func (f *fuzzed) end(t testing.TB) {
 	t.Helper()
 	f.hangUp()
@@ -161,11 +161,11 @@ func (f *fuzzed) end(t testing.TB) {
 	}
 }
 
-// Ways in which an input is sent.
+// Ways to send an input.
 const (
 	toAsk      = 1 << iota // to Ask, not to Work
-	afterHello             // Work, after a hello that is in order
-	addressed              // messages that can be read are addressed to the open round
+	afterHello             // Work, after a valid hello
+	addressed              // parsed messages are addressed to the open round
 )
 
 // streams sends the messages of an input down one stream.
@@ -200,7 +200,7 @@ func (f *fuzzed) streams(t testing.TB, input []byte, way uint8) {
 	}
 }
 
-// address makes an answer one to the open round, so that more of an input is looked at.
+// address makes an answer refer to the open round, so that more of an input is examined.
 func (f *fuzzed) address(raw []byte) []byte {
 	m := new(conclavev1.WorkRequest)
 	if proto.Unmarshal(raw, m) != nil {
@@ -225,16 +225,16 @@ func (f *fuzzed) address(raw []byte) []byte {
 	return out
 }
 
-// Ways in which bytes are sent down a connection.
+// Ways to send bytes on a connection.
 const (
-	inTheClear = iota // in place of TLS
-	inTLS             // in place of HTTP/2
-	inHTTP2           // in place of its frames
+	inTheClear = iota // instead of TLS
+	inTLS             // instead of HTTP/2
+	inHTTP2           // instead of its frames
 	inFrames          // as the data of a call
 	connections
 )
 
-// connection sends an input down a connection of its own.
+// connection sends an input on a new connection.
 func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 	raw, err := net.DialTimeout("tcp", f.w.address(), testkit.Patience)
 	testkit.Must(t, err)
@@ -274,7 +274,7 @@ func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 	}
 }
 
-// messages are inputs to begin with.
+// messages are seed inputs.
 func messages(t testing.TB) [][]byte {
 	a := asked{votes().round("run", 0), 1}
 	sum := classCounts().round("run", 1)
@@ -295,7 +295,7 @@ func messages(t testing.TB) [][]byte {
 	}
 }
 
-// starts are bytes of connections to begin with.
+// starts are seed bytes for connections.
 func starts() [][]byte {
 	return [][]byte{
 		{}, preface(), []byte("GET / HTTP/1.1\r\n\r\n"), {22, 3, 1, 0, 5, 1, 0, 0, 1, 3}, {0, 0, 0, 0, 0},
@@ -312,7 +312,7 @@ func starts() [][]byte {
 // FuzzStreams sends any messages to a live aggregator, with a valid certificate. No input
 // may end it, be counted twice or stay in memory.
 func FuzzStreams(f *testing.F) {
-	ready(f) // not within an input, which may take ten seconds
+	ready(f) // not within an input, which may take only ten seconds
 	for i, m := range messages(f) {
 		f.Add(m, uint8(i))
 		f.Add(m, uint8(afterHello|addressed))
@@ -322,8 +322,8 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// FuzzConnection sends any bytes to the port of a live aggregator: in place of TLS, of HTTP/2,
-// of its frames, and as the data of a call.
+// FuzzConnection sends any bytes to the port of a live aggregator: instead of TLS, of HTTP/2, of its frames, and as
+// the data of a call.
 func FuzzConnection(f *testing.F) {
 	ready(f)
 	for _, start := range starts() {
@@ -362,7 +362,7 @@ func mutate(rng *rand.Rand, seeds [][]byte) []byte {
 	return m
 }
 
-// Some hundred inputs, the same every time, as part of the tests.
+// Some hundred inputs, the same every time, run as part of the tests.
 func TestSomeHundredInputs(t *testing.T) {
 	const n = 600
 	rng := rand.New(rand.NewPCG(10, 5))

@@ -26,7 +26,7 @@ const (
 	errRefusedStream, errCalm = 0x7, 0xb
 )
 
-// h2 is a client of HTTP/2 that writes frames as it likes and keeps what comes back.
+// h2 is an HTTP/2 client that writes arbitrary frames and records what it receives.
 type h2 struct {
 	net.Conn
 	ended chan struct{}
@@ -74,7 +74,7 @@ func rawFrame(kind, flags byte, stream uint32, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(raw, stream), payload...)
 }
 
-// write sends frames; a connection that the server has closed shows in what is read.
+// write sends frames; reading shows whether the server has closed the connection.
 func (c *h2) write(frames ...[]byte) { _, _ = c.Write(bytes.Join(frames, nil)) }
 
 func (c *h2) read() {
@@ -95,7 +95,7 @@ func (c *h2) read() {
 		}
 		c.frames = append(c.frames, f)
 		c.mu.Unlock()
-		if f.kind == framePing && f.flags&flagAck == 0 { // else a slow machine takes it for dead
+		if f.kind == framePing && f.flags&flagAck == 0 { // otherwise a slow machine times it out
 			c.write(rawFrame(framePing, flagAck, 0, f.payload))
 		}
 	}
@@ -113,7 +113,7 @@ func (c *h2) got(kind byte) (found []frame) {
 	return found
 }
 
-// closed says whether the server has closed the connection.
+// closed reports whether the server has closed the connection.
 func (c *h2) closed() bool {
 	select {
 	case <-c.ended:
@@ -123,7 +123,7 @@ func (c *h2) closed() bool {
 	}
 }
 
-// headers are those of a gRPC call, as HPACK literals without an index (RFC 7541, 6.2.2).
+// headers are the headers of a gRPC call, as HPACK literals without an index (RFC 7541, 6.2.2).
 func headers(method string, more ...string) []byte {
 	var raw []byte
 	all := append([]string{":method", "POST", ":scheme", "https", ":path", method, ":authority", "agg", "content-type",
@@ -159,14 +159,13 @@ func message(stream uint32, flags byte, data []byte) []byte {
 	return rawFrame(frameData, 0, stream, append(prefix, data...))
 }
 
-// refusedBy says whether a read error is the end of a connection, and not a deadline.
+// refusedBy reports whether a read error is the end of a connection, and not a deadline.
 func refusedBy(err error) bool {
 	var timeout net.Error
 	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
 }
 
-// quietFor reads from a connection and returns all that comes before it ends, or for a
-// while.
+// quietFor reads from a connection, until it ends or the time is over, and returns what came.
 func quietFor(conn net.Conn, d time.Duration) ([]byte, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(d))
 	var all bytes.Buffer

@@ -9,12 +9,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// mostHeld is room for what a certificate may have half sent: 64 MiB, in buffers that may be
-// half empty, and what was read just before its connection is closed.
+// mostHeld is the memory for half sent messages of a certificate: 64 MiB, in buffers that may be half empty, and what
+// was read just before its connection is closed.
 const mostHeld = 160 << 20
 
-// half is a call with the first part of a message of 4 MiB: all but 64 KiB of a stream's window. What
-// does not fit in the window before the server has widened it ends the stream, as in a slow server.
+// half is a call with the first part of a message of 4 MiB: all but 64 KiB of a stream's window. More than the
+// window, before the server has widened it, would end the stream, as on a slow server.
 func half(stream uint32, method string) []byte {
 	raw := call(stream, method)
 	first := append([]byte{0, 0, 0x40, 0, 0}, make([]byte, 15<<16)...)
@@ -24,8 +24,8 @@ func half(stream uint32, method string) []byte {
 	return raw
 }
 
-// behind is a call whose round is whole and waits for its release, with messages behind it that
-// nobody takes, in frames that waste most of a buffer.
+// behind is a call whose complete round waits for its release, followed by messages that nobody takes, in frames that
+// waste most of a buffer.
 func (s *scene) behind(t testing.TB, stream uint32, number uint64) []byte {
 	run := s.spec.GetName()
 	part := func(data []byte) []byte {
@@ -36,8 +36,8 @@ func (s *scene) behind(t testing.TB, stream uint32, number uint64) []byte {
 	return append(raw, bytes.Repeat(part(make([]byte, 4100)), 900<<10/4200)...)
 }
 
-// A certificate has 64 MiB of messages half sent, in whatever way, and no more: above that its
-// connection that holds the most is closed. The others go on.
+// A certificate may have 64 MiB of half sent messages, however sent: above that its largest connection is closed and
+// the others continue.
 func TestHalfSentMessagesAreBounded(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -56,7 +56,7 @@ func TestHalfSentMessagesAreBounded(t *testing.T) {
 			func(stream uint32) []byte { return half(stream, workMethod) }},
 		"on many connections": {certs.RoleNode, "mallory", 20, 4,
 			func(stream uint32) []byte { return half(stream, workMethod) }},
-		// Of the honest student's certificate, whose own connection holds little and stays.
+		// With the honest student's certificate, whose own connection occupies little and stays.
 		"whole messages behind rounds": {certs.RoleStudent, "lab", 10, 20,
 			func(stream uint32) []byte { return s.behind(t, stream, round) }},
 	} {

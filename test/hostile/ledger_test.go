@@ -9,8 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Runs that are opened and closed cost nothing, and fill the ledger with plans. A node that joins is told of
-// all of it, in messages that it takes.
+// Opening and closing runs costs nothing, and fills the ledger with plans. A node that joins receives all of it, in
+// messages of a valid size.
 func TestALedgerOfLargePlansKeepsNoNodeAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it opens 400 runs")

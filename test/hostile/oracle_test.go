@@ -16,8 +16,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A fit whose public numbers do not prove that it converges is refused before a node is asked; and one
-// that is asked takes the same number of passes, and is released, whatever the sums are.
+// A fit whose public numbers do not prove convergence is refused before a node is asked. An asked fit takes the same
+// number of passes, and is released, whatever the sums are.
 func TestFitsAreNoOracle(t *testing.T) {
 	w := attacked(t)
 	for name, sums := range map[string][]int64{
@@ -66,8 +66,8 @@ func TestFitsAreNoOracle(t *testing.T) {
 	}
 }
 
-// No refusal halves the range in which a count of classes lies: what is too large to be asked is refused
-// before a node is, and all else is released, however large the count is.
+// No refusal reveals a range of a class count: a question that is too large is refused before nodes are asked, and
+// everything else is released, however large the count.
 func TestCountsAreNotFoundByBisection(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, classCounts())
@@ -91,8 +91,8 @@ func TestCountsAreNotFoundByBisection(t *testing.T) {
 	w.healthy(t)
 }
 
-// A run.yaml that takes a parser gigabytes is refused at its submission, from every sender, before
-// anything parses it, and nothing waits in the queue. Package config has more of them.
+// A run.yaml that would take a parser gigabytes is refused at its submission, from every sender, before anything
+// parses it, and nothing waits in the queue. Package config has more of them.
 func TestBombsAreNotQueued(t *testing.T) {
 	w := attacked(t)
 	runs := conclavev1.NewRunServiceClient(w.dial(t, certs.RoleStudent, "eve"))

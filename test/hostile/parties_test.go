@@ -17,21 +17,21 @@ import (
 	"slices"
 )
 
-// asked is a round as a node gets it.
+// asked is a round as a node receives it.
 type asked struct {
 	round   *conclavev1.Round
 	attempt uint64
 }
 
-// party is a node written by hand.
+// party is a scripted node.
 type party struct {
 	stream   conclavev1.TeacherService_WorkClient
 	cancel   context.CancelFunc
 	welcomed chan struct{}
 	rounds   chan asked
-	permit   func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest // what is answered to a permit
+	permit   func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest // its answers to a permit
 	ended    chan struct{}
-	err      error // why the stream ended, after ended is closed
+	err      error // why the stream ended; valid once ended is closed
 }
 
 func helloOf(dataset, site, node string, teachers uint32) *conclavev1.Hello {
@@ -41,7 +41,7 @@ func helloOf(dataset, site, node string, teachers uint32) *conclavev1.Hello {
 	}
 }
 
-// work opens a stream and reads what comes down it. It says nothing.
+// work opens a stream and reads from it. It sends nothing.
 func work(t testing.TB, conn *grpc.ClientConn) *party {
 	t.Helper()
 	return workWith(t, conn, permitted)
@@ -57,7 +57,7 @@ func workWith(
 	return p
 }
 
-// begin begins a node that outlives its test.
+// begin starts a node that outlives its test.
 func begin(conn *grpc.ClientConn, permit func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest) (*party, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
@@ -75,7 +75,7 @@ func (p *party) leave() {
 	p.cancel()
 	select {
 	case <-p.ended:
-	case <-time.After(testkit.Patience): // some belong to no test
+	case <-time.After(testkit.Patience): // some have no test
 		panic(fmt.Sprintf("the stream goes on %v after it was ended", testkit.Patience))
 	}
 }
@@ -141,10 +141,10 @@ func (p *party) join(t testing.TB, h *conclavev1.Hello) *party {
 	return p
 }
 
-// say sends a message; that the stream has ended is for the reader to tell.
+// say sends a message; the reader reports the end of the stream.
 func (p *party) say(m *conclavev1.WorkRequest) { _ = p.stream.Send(m) }
 
-// next is the round that comes next.
+// next is the next round.
 func (p *party) next(t testing.TB) asked {
 	t.Helper()
 	select {
@@ -240,7 +240,7 @@ const (
 	hostileTeachers = 4
 )
 
-// scene is a run on a dataset of its own with an honest node, of a question.
+// scene is a run on its own dataset with an honest node, for one question.
 type scene struct {
 	w       *world
 	spec    *conclavev1.RunSpec
@@ -276,7 +276,7 @@ func (s *scene) mallory(t testing.TB) *party {
 		helloOf(s.spec.GetDataset(), "mallory", "m", hostileTeachers))
 }
 
-// exact checks that the last histogram is that of the honest node alone.
+// exact checks that the last histogram is exactly the honest node's.
 func (s *scene) exact(t testing.TB) {
 	t.Helper()
 	if got := s.w.countsOf(s.spec.GetName()); !slices.Equal(got, s.q.counts) {
@@ -295,8 +295,7 @@ func (s *scene) ask(t testing.TB, number uint64) <-chan outcome {
 	return over
 }
 
-// answer lets the honest node answer all that it is asked until the round is over, and
-// returns the release.
+// answer lets the honest node answer everything until the round is over, and returns the release.
 func (s *scene) answer(t testing.TB, over <-chan outcome) *conclavev1.Release {
 	t.Helper()
 	for {

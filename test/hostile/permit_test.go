@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Whatever a node says when it is asked whether it permits a run, it is counted under its kind,
-// the round goes on without it, and a flood ends its stream.
+// Whatever a node answers to a permit, it is counted under its kind, the round continues without it, and a flood ends
+// its stream.
 func TestHostilePermits(t *testing.T) {
 	w := attacked(t)
 	flood := func(m *conclavev1.WorkRequest) []*conclavev1.WorkRequest {
@@ -83,14 +83,14 @@ func TestHostilePermits(t *testing.T) {
 	}
 }
 
-// close ends a scene's run: a student may have so many open and no more.
+// close ends a scene's run, because a student's open runs are limited.
 func (s *scene) close(t *testing.T) {
 	t.Helper()
 	_, err := s.student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: s.spec.GetName()})
 	testkit.Must(t, err)
 }
 
-// A permit is no answer to a round.
+// A permit is not an answer to a round.
 func TestAPermitIsNoAnswer(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())

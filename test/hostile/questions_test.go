@@ -10,13 +10,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// question is what a round of a scene asks, and what honest teachers answer.
+// question is the question of a scene's rounds, and the answer of honest teachers.
 type question struct {
 	planned bool
 	open    func(*conclavev1.RunSpec)
 	round   func(run string, number uint64) *conclavev1.Round
 	honest  func(asked) *conclavev1.WorkRequest
-	// counts are those of the honest node, nil where no hook shows them.
+	// counts are the honest node's counts, nil if no hook shows them.
 	counts []int64
 }
 
@@ -41,7 +41,7 @@ func specOf(dataset string) *conclavev1.RunSpec {
 	}
 }
 
-// What pays for a question, in a run's plan.
+// What pays for a question in a run's plan.
 const (
 	paysCounts = iota
 	paysVotes
@@ -60,7 +60,7 @@ func tensor(rows, columns int) *conclavev1.Tensor {
 	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), uint32(columns)}, Data: make([]byte, 4*rows*columns)}
 }
 
-// voteRound asks for votes; the parameters of questions are nothing that an aggregator reads.
+// voteRound asks for votes; an aggregator does not read the parameters of questions.
 func voteRound(run string, number uint64, planned uint32, kind string, queries, classes uint32) *conclavev1.Round {
 	return &conclavev1.Round{
 		Run: run, Number: number, Planned: planned, Kind: kind, Params: []byte("records"),
@@ -211,6 +211,6 @@ func logistic() question {
 			r.Run, r.Number = run, number
 			return r
 		},
-		honest: same(make([]int64, 2+1+3)...), // no record at all
+		honest: same(make([]int64, 2+1+3)...), // without any record
 	}
 }

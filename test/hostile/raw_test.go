@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// bytesCodec sends and receives messages as the bytes that they are.
+// bytesCodec sends and receives messages as raw bytes.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -38,7 +38,7 @@ func rawStream(ctx context.Context, conn *grpc.ClientConn, method string,
 		append(more, grpc.ForceCodecV2(bytesCodec{}))...)
 }
 
-// drained returns how a raw call ends and ignores what comes before.
+// drained returns how a raw call ends, and ignores earlier messages.
 func drained(stream grpc.ClientStream) error {
 	for {
 		var m []byte

@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Rounds that wait for a quorum that there is not stay in memory, and count until they end.
+// Rounds that wait for a missing quorum stay in memory, and count until they end.
 func TestRoundsThatWaitAreBounded(t *testing.T) {
 	w := apart(t)
 	s := w.scene(t, votes())
@@ -35,11 +35,11 @@ func TestRoundsThatWaitAreBounded(t *testing.T) {
 		testkit.Must(t, err)
 		parts := (len(raw) + each - 1) / each
 		for p := range parts {
-			// A stream that was refused takes no more parts, and tells why when it is read.
+			// A refused stream takes no more parts; reading it returns the reason.
 			_ = stream.Send(&conclavev1.AskRequest{Part: &conclavev1.RoundPart{Run: spec.Name, Round: 0,
 				Part: uint32(p), Parts: uint32(parts), Data: raw[p*each : min(len(raw), (p+1)*each)]}})
 		}
-		if _, err = stream.Recv(); err == nil { // how it stands
+		if _, err = stream.Recv(); err == nil { // the progress
 			taken++
 		} else if status.Code(err) != codes.Unavailable {
 			t.Errorf("refused with %v", err)
@@ -53,8 +53,8 @@ func TestRoundsThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// unread has a student ask for answers on many streams of some connections and read none, until some
-// of the streams are refused. It returns how much memory the others take at most, above idle.
+// unread makes a student ask for answers on many streams of several connections without reading them, until some
+// streams are refused. It returns the peak memory of the others, above idle.
 func unread(t *testing.T, w *world, idle int64, connections, streams int, ask func(stream uint32) []byte) (held int64) {
 	t.Helper()
 	var clients []*h2
@@ -82,7 +82,7 @@ func unread(t *testing.T, w *world, idle int64, connections, streams int, ask fu
 	return max(held, now-idle)
 }
 
-// A release that a student asks for again and does not read takes room of the student.
+// A repeated release that the student does not read takes room of the student.
 func TestUnreadReleasesAreBounded(t *testing.T) {
 	w := apart(t)
 	s := w.scene(t, votes())

@@ -17,7 +17,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// checkUnharmed checks that an honest round goes on as ever, and that nothing of an attack is left.
+// checkUnharmed checks that an honest round works as usual, and that nothing of an attack is left.
 func (w *world) checkUnharmed(t testing.TB, s *scene, number uint64) {
 	t.Helper()
 	w.healthy(t)
@@ -36,7 +36,7 @@ func ends(t testing.TB, goroutines int) {
 	})
 }
 
-// What HTTP/2 lets a client do that is no call of ours.
+// What HTTP/2 lets a client do outside of our calls.
 func TestHostileTransport(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -140,7 +140,7 @@ func TestHostileTransport(t *testing.T) {
 	}
 }
 
-// wantCalm waits until a connection is told to calm down.
+// wantCalm waits until the server sends ENHANCE_YOUR_CALM.
 func wantCalm(t testing.TB, c *h2) {
 	t.Helper()
 	testkit.Eventually(t, "the connection to be sent away", func() bool {
@@ -153,7 +153,7 @@ func wantCalm(t testing.TB, c *h2) {
 	}
 }
 
-// deaf is a second node of a scene, that reads nothing.
+// deaf is a second node of a scene that reads nothing.
 func (w *world) deaf(t testing.TB, s *scene) *h2 {
 	t.Helper()
 	c := w.h2(t, certs.RoleNode, "mallory", 0, 4, 0, 0, 0, 0) // SETTINGS_INITIAL_WINDOW_SIZE of 0
@@ -164,7 +164,7 @@ func (w *world) deaf(t testing.TB, s *scene) *h2 {
 	return c
 }
 
-// connected waits until so many nodes are.
+// connected waits until this many nodes are connected.
 func (w *world) connected(t testing.TB, s *scene, nodes float64) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprintf("%v connected nodes", nodes), func() bool {
@@ -172,7 +172,7 @@ func (w *world) connected(t testing.TB, s *scene, nodes float64) {
 	})
 }
 
-// Messages whose frame lies about them.
+// Messages whose frame header is false.
 func TestHostileFrames(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -234,7 +234,7 @@ func TestHostileFrames(t *testing.T) {
 	w.checkUnharmed(t, s, 0)
 }
 
-// What a node's certificate may not ask for, and what nobody may.
+// Calls that a node's certificate does not allow, and calls that nobody may make.
 func TestHostileCalls(t *testing.T) {
 	w := attacked(t)
 	conn := w.dial(t, certs.RoleNode, "mallory")
@@ -266,7 +266,7 @@ func TestHostileCalls(t *testing.T) {
 	}
 }
 
-// A student's rounds that promise more than they hold, or would take more than they show.
+// A student's rounds that promise more than they contain, or would expand beyond their size.
 func TestHostileQuestions(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -370,7 +370,7 @@ func votesOn(queries, classes uint32) func(*conclavev1.Round) {
 	}
 }
 
-// A student has 256 MiB of rounds under way and no more; when it is gone they are too.
+// A student may have 256 MiB of rounds in transit; when it leaves they are freed.
 func TestRoundsUnderWayAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends 300 MiB")
@@ -401,7 +401,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	if held, _ := settled(); refused < 1 || held-before > 400<<20 {
 		t.Errorf("%d of %d streams were refused; %d MiB are held", refused, len(streams), (held-before)>>20)
 	}
-	w.checkUnharmed(t, s, 0) // another student asks as ever
+	w.checkUnharmed(t, s, 0) // another student can ask as usual
 	cancel()
 	testkit.Eventually(t, "all of it to be let go", func() bool {
 		held, _ := heap()

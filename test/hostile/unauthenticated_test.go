@@ -32,7 +32,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// dialTCP opens a connection that says nothing.
+// dialTCP opens a connection and sends nothing.
 func (w *world) dialTCP(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", w.address(), testkit.Patience)
@@ -41,17 +41,17 @@ func (w *world) dialTCP(t testing.TB) net.Conn {
 	return conn
 }
 
-// preface is how an HTTP/2 client begins, with a call of the health service.
+// preface is the start of an HTTP/2 client, with a call of the health service.
 func preface() []byte {
 	return bytes.Join([][]byte{[]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), rawFrame(frameSettings, 0, 0, nil),
 		call(1, "/grpc.health.v1.Health/Check"), message(1, 0, nil), rawFrame(frameData, flagEndStream, 1, nil)}, nil)
 }
 
-// words are what no byte to a stranger may hold.
+// words must not occur in bytes sent to a stranger.
 var words = []string{"conclave", "health", "grpc", "agg", "Teacher", "Student", "SETTINGS"}
 
-// strangers are certificates that the aggregator must not take. Those of the own authority
-// are made here, by its key.
+// strangers are certificates that the aggregator must refuse. Those of its own authority are made here with the
+// authority's key.
 func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	t.Helper()
 	all := map[string]*tls.Certificate{"none": nil}
@@ -119,8 +119,8 @@ func (w *world) roots(t testing.TB) *x509.CertPool {
 	return pool
 }
 
-// Whoever shows no good certificate gets no byte that an application sent, however the
-// connection begins; what is in the clear names nothing.
+// A peer without a valid certificate gets no application data, however the connection begins, and unencrypted bytes
+// reveal no names.
 func TestStrangersGetNothing(t *testing.T) {
 	w := attacked(t)
 	before := w.metrics(t)
@@ -137,7 +137,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			}
 			raw := w.dialTCP(t)
 			conn := tls.Client(raw, config)
-			// In TLS 1.3 the client is done before the server has looked at its certificate.
+			// In TLS 1.3 the client finishes before the server has checked its certificate.
 			_ = conn.HandshakeContext(testkit.Within(t))
 			_, _ = conn.Write(preface())
 			got, err := quietFor(conn, testkit.Patience)
@@ -171,7 +171,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			}
 		})
 	}
-	// What is not TLS gets at most an alert, which says which version is spoken.
+	// Bytes that are not TLS get at most an alert, which shows the protocol version.
 	for name, bytes := range map[string][]byte{
 		"HTTP/2 in the clear": preface(),
 		"HTTP/1":              []byte("GET / HTTP/1.1\r\nHost: agg\r\n\r\n"),
@@ -196,8 +196,8 @@ func TestStrangersGetNothing(t *testing.T) {
 			if !refusedBy(err) {
 				t.Errorf("the connection stays: %v", err)
 			}
-			// An alert is 7 bytes: type 21, version, length 2, level, description. The answer
-			// to HTTP in the clear is that of crypto/tls for all servers, of none here.
+			// An alert has 7 bytes: type 21, version, length 2, level, description. crypto/tls answers plain HTTP
+			// with a text, but not here.
 			if len(got) != 0 && (len(got) != 7 || got[0] != 21) {
 				t.Errorf("got %q", got)
 			}
@@ -243,8 +243,7 @@ func recorded(t testing.TB, config *tls.Config) []byte {
 	return raw[:n]
 }
 
-// Connections that were opened and dropped leave nothing behind, and those that stay open
-// do not keep an honest node out.
+// Connections that were opened and dropped leave nothing behind, and open ones do not keep an honest node out.
 func TestFiveThousandStrangers(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -294,8 +293,7 @@ func TestFiveThousandStrangers(t *testing.T) {
 	}
 }
 
-// More connections than may be without a certificate close the oldest of their kind, and
-// nobody else: an honest node joins while they last.
+// Too many connections without a certificate close only the oldest of their kind: an honest node can still join.
 func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 4,000 connections")
@@ -329,6 +327,6 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	ends(t, goroutines+16) // the connection of the node that joined is open
+	ends(t, goroutines+16) // the connection of the node that joined stays open
 	t.Logf("%d connections without a certificate hold %d KiB of heap", most, (held-before)>>10)
 }

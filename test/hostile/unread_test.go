@@ -8,8 +8,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node reads nothing, learns of the rounds from another node of its site, and answers them. An answer to a round that
-// it was not sent does not count, and does not wait for it in memory.
+// A node reads nothing, learns of the rounds from another node of its site, and answers them. An answer to a round
+// that it was not sent does not count, and is not kept in memory.
 func TestAnswersToUnreadRounds(t *testing.T) {
 	w := attacked(t)
 	q := votes()
@@ -29,7 +29,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 		a := s.honest.next(t)
 		had := unasked()
 		deaf.write(message(1, 0, encoded(t, good(a))))
-		if number >= 2 { // the transport has taken one round, and one is on its way
+		if number >= 2 { // the transport has accepted one round, and one is being sent
 			testkit.Eventually(t, "the answer to be rejected", func() bool { return unasked() > had })
 		}
 		s.honest.say(s.q.honest(a))
@@ -42,7 +42,7 @@ func TestAnswersToUnreadRounds(t *testing.T) {
 			idle, _ = settled()
 		}
 	}
-	// Of the first two, one that was faster than the round.
+	// One of the first two answers was faster than its round.
 	if n := unasked() - before; n < rounds-2 || n > rounds {
 		t.Errorf("%v answers were rejected, want %d to %d", n, rounds-2, rounds)
 	}

@@ -1,4 +1,4 @@
-// Package house checks the rules of the code that can be counted; ARCHITECTURE.md has them.
+// Package house checks the countable rules for the code in ARCHITECTURE.md.
 package house
 
 import (

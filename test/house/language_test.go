@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// longest and average are how many words a sentence of a plain page may have.
+	// longest and average bound the words per sentence of a plain page.
 	longest = 30
 	average = 18.0
 )
 
 type banned struct{ pattern, instead string }
 
-// bannedWords are images and turns of phrase for which the field has a word of its own.
+// bannedWords are images and phrases for which the field has its own word.
 var bannedWords = []banned{
 	{`mend(s|ed|ing)?`, "fix"},
 	{`heard`, "counted, contributors"},
@@ -43,16 +43,16 @@ var bannedWords = []banned{
 	{`he|him|his|she|her|hers`, "it for software, they for people"},
 }
 
-// bannedInPages are turns of phrase that plain pages write otherwise.
+// bannedInPages are phrases that plain pages write otherwise.
 var bannedInPages = []banned{
 	{`whoever`, "everyone who, or say who"},
 	{`of which`, "two sentences, or one of them"},
 }
 
-// bannedIdentifiers are parts of names that say nothing to who knows the field.
+// bannedIdentifiers are parts of names that are meaningless to readers who know the field.
 var bannedIdentifiers = []string{"mend", "heard", "owed", "forlorn", "disowned", "voices"}
 
-// plainPages are the pages that people read first: their sentences are counted.
+// plainPages are the pages whose sentences are measured.
 var plainPages = []string{"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/*.md"}
 
 var wordPatterns, pagePatterns = patterns(bannedWords), patterns(bannedInPages)
@@ -81,7 +81,7 @@ func shortened(s string) string {
 	return s
 }
 
-// Pages say things in the field's words, and those that people read first in short sentences.
+// Pages use the field's words, and those that people read first use short sentences.
 func TestPagesAreInPlainEnglish(t *testing.T) {
 	seen := 0
 	eachFile(t, ".md", func(path string, raw []byte) {
@@ -110,7 +110,7 @@ func TestPagesAreInPlainEnglish(t *testing.T) {
 	}
 }
 
-// Comments and texts of the code are in the same words, and so are its names.
+// Comments, strings and names in the code use the same words.
 func TestCodeIsInPlainEnglish(t *testing.T) {
 	seen := 0
 	eachFile(t, ".go", func(path string, raw []byte) {
@@ -145,7 +145,7 @@ func TestCodeIsInPlainEnglish(t *testing.T) {
 	}
 }
 
-// eachFile calls do with each file of a suffix, by its path in the repository.
+// eachFile calls do with each file of a suffix and its path in the repository.
 func eachFile(t *testing.T, suffix string, do func(path string, raw []byte)) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -168,7 +168,7 @@ func eachFile(t *testing.T, suffix string, do func(path string, raw []byte)) {
 	}))
 }
 
-// proseOf are the paragraphs, list items and cells of a page, without code.
+// proseOf returns the paragraphs, list items and cells of a page, without code.
 func proseOf(raw []byte) (list []string) {
 	page := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(raw))
 	testkit.Value(0, md.Walk(page, func(n md.Node, entering bool) (md.WalkStatus, error) {
@@ -183,7 +183,7 @@ func proseOf(raw []byte) (list []string) {
 	return list
 }
 
-// write writes the text of what is within a block; code stands there as a word.
+// write writes the text within a block; code becomes a placeholder word.
 func write(b *strings.Builder, n md.Node, raw []byte) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
@@ -202,7 +202,7 @@ func write(b *strings.Builder, n md.Node, raw []byte) {
 
 var sentenceEnd = regexp.MustCompile(`[.!?:;]["')\]]*\s+`)
 
-// sentences cuts a paragraph at its full stops, colons and semicolons.
+// sentences splits a paragraph at its full stops, colons and semicolons.
 func sentences(p string) (list []string) {
 	for _, s := range sentenceEnd.Split(p, -1) {
 		if wordCount(s) > 2 {
@@ -221,7 +221,7 @@ func wordCount(s string) (n int) {
 	return n
 }
 
-// parts are the words of a name, in small letters.
+// parts are the words of a name, in lower case.
 func parts(name string) (list []string) {
 	start := 0
 	for i, r := range name {

@@ -20,13 +20,13 @@ import (
 
 const module = "github.com/conclave-dp/conclave/"
 
-// pkg is what the files of a package, without its tests, import and say.
+// pkg is what the files of a package, without its tests, import and contain.
 type pkg struct {
-	imports  map[string]bool // of this module without its path
+	imports  map[string]bool // of this module, without its path
 	literals map[string]token.Position
 }
 
-// tree reads all packages of the module, by their folders.
+// tree reads all packages of the module, by folder.
 func tree(t *testing.T) map[string]pkg {
 	t.Helper()
 	all, files := map[string]pkg{}, token.NewFileSet()
@@ -38,7 +38,7 @@ func tree(t *testing.T) map[string]pkg {
 				return fs.SkipDir
 			}
 			if _, other := os.Stat(filepath.Join(path, "go.mod")); other == nil && path != root {
-				return fs.SkipDir // a module of its own
+				return fs.SkipDir // a separate module
 			}
 			return err
 		}
@@ -79,15 +79,15 @@ func tree(t *testing.T) map[string]pkg {
 	return all
 }
 
-// row is a package in the table of ARCHITECTURE.md, or with those below it.
+// row is a package in the table of ARCHITECTURE.md, perhaps with those below it.
 type row struct {
 	name  string // without internal/
 	below bool
 	group int
 }
 
-// rows reads the table: groups stand in order, and a row names one package or several; the
-// later ones may leave out the folder of the first.
+// rows reads the table. Groups are in order, and a row names one package or several; later ones may omit the folder
+// of the first.
 func rows(t *testing.T, packages map[string]pkg) (all []row) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
@@ -106,14 +106,14 @@ func rows(t *testing.T, packages map[string]pkg) (all []row) {
 		for i, name := range quoted.FindAllStringSubmatch(strings.SplitN(line, " | ", 2)[0], -1) {
 			of, below := strings.CutSuffix(name[1], "/...")
 			if i == 0 && !below {
-				folder = filepath.ToSlash(filepath.Dir(of)) // of the others, where they do not name it
+				folder = filepath.ToSlash(filepath.Dir(of)) // for the others, if they omit it
 			}
 			candidates := []row{{of, below, group}}
 			if folder != "." && folder != "" && !strings.Contains(of, "/") {
 				candidates = append(candidates, row{folder + "/" + of, below, group})
 			}
 			there := slices.DeleteFunc(candidates, func(r row) bool { return !r.found(packages) })
-			if len(there) == 0 && of != "test/deploy" { // which is a module of its own
+			if len(there) == 0 && of != "test/deploy" { // a separate module
 				t.Errorf("ARCHITECTURE.md names %s, and there is no such package", of)
 			}
 			all = append(all, there...)
@@ -125,7 +125,7 @@ func rows(t *testing.T, packages map[string]pkg) (all []row) {
 	return all
 }
 
-// found is whether there is a package of the row.
+// found reports whether a package of the row exists.
 func (r row) found(packages map[string]pkg) bool {
 	for folder := range packages {
 		if folder = strings.TrimPrefix(folder, "internal/"); folder == r.name ||
@@ -150,14 +150,14 @@ func groupOf(table []row, folder string) (group int, ok bool) {
 	return group, ok
 }
 
-// Each package stands in the table of ARCHITECTURE.md, which names no other, and imports packages of
-// its own group and of groups above it alone.
+// Each package is in the table of ARCHITECTURE.md, which has no others, and imports only packages of its own group
+// and of groups above it.
 func TestLayers(t *testing.T) {
 	packages := tree(t)
 	table := rows(t, packages)
 	for folder, p := range packages {
 		own, ok := groupOf(table, folder)
-		if strings.HasSuffix(folder, "test") { // what tests of its neighbour share
+		if strings.HasSuffix(folder, "test") { // shared by its neighbours' tests
 			continue
 		}
 		if !ok {
@@ -175,7 +175,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// needs are all packages of the module that one needs, itself included.
+// needs are all packages of the module that a package depends on, including itself.
 func needs(packages map[string]pkg, folder string) map[string]bool {
 	all := map[string]bool{folder: true}
 	for more := []string{folder}; len(more) > 0; {
@@ -190,7 +190,7 @@ func needs(packages map[string]pkg, folder string) map[string]bool {
 	return all
 }
 
-// The aggregator knows shapes: it needs no package of records, features, discriminators, regressions,
+// The aggregator knows shapes: it depends on no package of records, features, discriminators, regressions,
 // projections or pipelines, and names no pipeline.
 func TestTheAggregatorKnowsShapes(t *testing.T) {
 	packages := tree(t)
@@ -219,8 +219,8 @@ func TestTheAggregatorKnowsShapes(t *testing.T) {
 	}
 }
 
-// Rounds, shapes and the queue know no gRPC; what lists, writes and checks runs knows pipelines by
-// their list alone.
+// Rounds, shapes and the queue know no gRPC. Packages that list, write and check runs know pipelines only by their
+// list.
 func TestWhoImportsWhat(t *testing.T) {
 	packages := tree(t)
 	for _, c := range []struct {

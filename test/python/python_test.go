@@ -1,4 +1,4 @@
-// Package python runs the tests of the package for Python with a program that is built for them.
+// Package python runs the tests of the Python package with a program built for them.
 package python
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// interpreter finds one with what the tests need.
+// interpreter finds an interpreter with the tests' dependencies.
 func interpreter(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
@@ -29,7 +29,7 @@ func TestThePackageForPython(t *testing.T) {
 	testkit.Must(t, testkit.Programs(bin, []string{"conclave"}))
 	folder, err := filepath.Abs(filepath.Join("..", "..", "python"))
 	testkit.Must(t, err)
-	// Go takes the result of before unless it has seen that a file is another one.
+	// Go reuses the cached result unless it has seen a file change.
 	testkit.Must(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) == ".pyc" {
 			return err

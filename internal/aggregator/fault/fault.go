@@ -1,6 +1,5 @@
-// Package fault has the errors of an aggregator: each knows the gRPC code that tells a peer
-// how to take it. [Invalidf], [Refusedf] and the others make them, and [Status] is the one
-// place where an error of any package becomes a gRPC status.
+// Package fault has the errors of an aggregator. Each error knows its gRPC code. [Invalidf], [Refusedf] and others
+// make errors, and [Status] is the one place that turns an error of any package into a gRPC status.
 package fault
 
 import (
@@ -14,12 +13,12 @@ import (
 type Error struct {
 	code codes.Code
 	err  error
-	wait time.Duration // in which the peer may try again, 0 where none is known
+	wait time.Duration // when the peer may try again; 0 if unknown
 }
 
 func (e *Error) Error() string { return e.err.Error() }
 
-// Unwrap returns what the error was made of.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
 // Errorf is fmt.Errorf with a code.
@@ -27,12 +26,12 @@ func Errorf(code codes.Code, format string, args ...any) error {
 	return &Error{code: code, err: fmt.Errorf(format, args...)}
 }
 
-// Invalidf says that a request can never be right.
+// Invalidf reports a request that can never be valid.
 func Invalidf(format string, args ...any) error {
 	return Errorf(codes.InvalidArgument, format, args...)
 }
 
-// Refusedf says that a request is well formed and not allowed as things stand.
+// Refusedf reports a valid request that the current state does not allow.
 func Refusedf(format string, args ...any) error {
 	return Errorf(codes.FailedPrecondition, format, args...)
 }
@@ -42,12 +41,12 @@ func Deniedf(format string, args ...any) error {
 	return Errorf(codes.PermissionDenied, format, args...)
 }
 
-// TooManyf says that the peer has as much as it may have.
+// TooManyf says that the peer has reached a limit.
 func TooManyf(format string, args ...any) error {
 	return Errorf(codes.ResourceExhausted, format, args...)
 }
 
-// Laterf says that the peer does something too often, and in which time it may again.
+// Laterf says that the peer does something too often, and after how long it may retry.
 func Laterf(wait time.Duration, format string, args ...any) error {
 	return &Error{code: codes.ResourceExhausted, err: fmt.Errorf(format, args...), wait: wait}
 }
@@ -62,14 +61,13 @@ func NotFoundf(format string, args ...any) error {
 	return Errorf(codes.NotFound, format, args...)
 }
 
-// OverBudget adds which budget it is to a refusal of privacy.Budget.Admit.
+// OverBudget names the budget in a refusal of privacy.Budget.Admit.
 func OverBudget(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 var (
-	// ErrStopping is the reason everything in flight ends with when the server is told to
-	// stop.
+	// ErrStopping ends everything in flight when the server is told to stop.
 	ErrStopping = Unavailablef("the aggregator is stopping; try again when it is back")
 	// ErrLeadershipLost ends a server when another aggregator has taken over, when etcd was away for longer than the
 	// lease, or when the aggregator resigned because it could accept no peer.

@@ -6,19 +6,19 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Kind is why a message of a node is not counted, as conclave_messages_rejected_total has it.
+// Kind is why a node's message is not counted, as in conclave_messages_rejected_total.
 type Kind string
 
-// The kinds. Late and stale answers, a node's own refusals, and that its site has to decide
-// are part of normal work: there is at most one for each time that a stream was sent a round.
+// The kinds. Late and stale answers, a node's own refusals and pending decisions of its site are normal: each stream
+// causes at most one per round sent to it.
 const (
-	Oversized  Kind = "oversized"    // more than a message may hold, or more than was asked for
-	Malformed  Kind = "malformed"    // not in the form that was asked for
-	OutOfRange Kind = "out_of_range" // a class that there is not, or more than so many units can make
+	Oversized  Kind = "oversized"    // more than a message may contain, or more than was requested
+	Malformed  Kind = "malformed"    // not in the requested form
+	OutOfRange Kind = "out_of_range" // a class that does not exist, or more than this number of units allows
 	Duplicate  Kind = "duplicate"    // a second answer to a round
 	Foreign    Kind = "foreign"      // for a round that this stream was not sent
 	Unasked    Kind = "unasked"      // for an open round that this stream was not sent
-	Protocol   Kind = "protocol"     // no answer at all, such as a second hello
+	Protocol   Kind = "protocol"     // not an answer, such as a second hello
 	Refusal    Kind = "refusal"
 	Late       Kind = "late"
 	Stale      Kind = "stale"
@@ -49,14 +49,14 @@ func RejectCodef(kind Kind, code codes.Code, format string, args ...any) error {
 	return &rejected{kind, Errorf(code, format, args...)}
 }
 
-// Oversizedf and OutOfRangef are what a question has against an answer; whatever else it
-// says makes the answer malformed.
+// Oversizedf and OutOfRangef are a question's specific objections to an answer. Any other error of a question makes
+// the answer malformed.
 func Oversizedf(format string, args ...any) error { return Rejectf(Oversized, format, args...) }
 
-// OutOfRangef is for an answer whose numbers cannot be.
+// OutOfRangef is for an answer with impossible numbers.
 func OutOfRangef(format string, args ...any) error { return Rejectf(OutOfRange, format, args...) }
 
-// KindOf is the kind of a message that was not counted, other where the error names none.
+// KindOf is why a message was not counted: other if the error names no kind.
 func KindOf(err error, other Kind) Kind {
 	var r *rejected
 	if errors.As(err, &r) {

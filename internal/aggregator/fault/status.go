@@ -17,11 +17,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// maxStatus bounds the message of a status in bytes. It goes out in a header, which holds no
-// list of a thousand nodes.
+// maxStatus bounds the message of a status in bytes. It travels in a header, which has no room for a thousand node
+// names.
 const maxStatus = 4096
 
-// Status is an error as gRPC sends it; nil stays nil.
+// Status converts an error to a gRPC status error; nil stays nil.
 func Status(err error) error {
 	if err == nil {
 		return nil
@@ -36,18 +36,18 @@ func Status(err error) error {
 		details = append(details, &errdetails.ErrorInfo{Reason: study.Reason, Domain: study.Domain})
 	}
 	if len(details) > 0 {
-		if with, failed := s.WithDetails(details...); failed == nil { // else the words say it
+		if with, failed := s.WithDetails(details...); failed == nil { // otherwise the message says it
 			s = with
 		}
 	}
 	return s.Err()
 }
 
-// ofStudy says whether a run is refused for its study.
+// ofStudy reports whether the run's study is the reason for the refusal.
 func ofStudy(err error) bool { return errors.Is(err, study.ErrEnded) || errors.Is(err, study.ErrOther) }
 
-// Code is the gRPC code of an error of this package, of the packages behind it, or of gRPC
-// itself; Internal for all others.
+// Code is the gRPC code of an error of this package, of the packages below it, or of gRPC itself; Internal for all
+// others.
 func Code(err error) codes.Code {
 	var own *Error
 	var mismatch *coordinator.MismatchError
@@ -78,7 +78,7 @@ func Code(err error) codes.Code {
 		errors.Is(err, gnmax.ErrParameter):
 		return codes.InvalidArgument
 	case errors.Is(err, coordinator.ErrCorrupt):
-		return codes.DataLoss // asking again cannot help, unlike for most of Internal
+		return codes.DataLoss // a retry cannot help, unlike after most Internal errors
 	case errors.Is(err, context.Canceled):
 		return codes.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -91,7 +91,7 @@ func Code(err error) codes.Code {
 	return codes.Internal
 }
 
-// Reason is an error as a label of a metric.
+// Reason is an error as a metric label.
 func Reason(err error) string {
 	if errors.Is(err, coordinator.ErrRollback) {
 		return "ledger_went_back"
@@ -115,8 +115,8 @@ func Reason(err error) string {
 	return "internal"
 }
 
-// Passing says whether an error passes by itself, such as a server that stops or a peer that
-// went away: it is no refusal.
+// Passing reports whether an error is temporary, such as a stopping server or a peer that left. Such an error is not
+// a refusal.
 func Passing(err error) bool {
 	switch Code(err) {
 	case codes.OK, codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:

@@ -14,9 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Every error that may come out of a handler, as a client sees it. Clients try
-// again on Unavailable, Aborted, Canceled, DeadlineExceeded, Internal and
-// Unknown; the others are for good.
+// Every error that a handler may return, as a client sees it. Clients retry on Unavailable, Aborted, Canceled,
+// DeadlineExceeded, Internal and Unknown; the others are final.
 func TestCodes(t *testing.T) {
 	budget := privacy.Budget{Epsilon: 1, Delta: 1e-5}
 	for _, tc := range []struct {

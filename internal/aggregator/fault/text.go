@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// MaxWord bounds what errors and logs repeat of a name that a peer made up, in bytes.
+	// MaxWord bounds in bytes how much of a peer-chosen name errors and logs repeat.
 	MaxWord = 128
-	// MaxReason bounds the stored part of a peer's own words, in bytes.
+	// MaxReason bounds in bytes how much of a peer's message is stored.
 	MaxReason = 200
 )
 
-// Word makes a name that a peer says fit for an error or a line of a log.
+// Word makes a peer-chosen name safe for an error or a log line.
 func Word(s string) string { return clip(s, MaxWord) }
 
-// Printable makes a peer's own words fit for logs and errors.
+// Printable makes a peer's message safe for logs and errors.
 func Printable(s string) string {
 	if clean := clip(s, MaxReason); clean != "" {
 		return clean
@@ -23,8 +23,8 @@ func Printable(s string) string {
 	return "no reason given"
 }
 
-// Clean makes a peer's own words fit for logs and terminals. It puts spaces in place of control
-// characters and leaves the length to others.
+// Clean replaces control characters in a peer's message with spaces, for logs and terminals. It does not limit the
+// length.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -34,7 +34,7 @@ func Clean(s string) string {
 	}, s)
 }
 
-// clip removes control characters and cuts the text to a length.
+// clip removes control characters and truncates the text.
 func clip(s string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\ufffd' || r == '\u2028' || r == '\u2029' {

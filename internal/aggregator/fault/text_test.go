@@ -10,7 +10,7 @@ import (
 	_ "github.com/conclave-dp/conclave/internal/testkit" // fixes the seed
 )
 
-// A repeated message of a peer is short, one line, and text.
+// A repeated peer message is short, valid text on one line.
 func TestClip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")

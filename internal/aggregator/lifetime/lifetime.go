@@ -1,5 +1,5 @@
-// Package lifetime ends a server, in this order: rounds no longer begin, answers are no longer collected, and nothing
-// is charged.
+// Package lifetime stops a server in order: first no round begins, then no answer is collected, then nothing is
+// charged.
 package lifetime
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// Lifetime is the lifetime of one server. It may be used by several goroutines.
+// Lifetime is the lifetime of one server. It is safe for concurrent use.
 type Lifetime struct {
 	leading, draining      context.Context
 	endLeading, startDrain context.CancelCauseFunc
 
 	stopping chan struct{}
 	once     sync.Once
-	mu       sync.Mutex // orders the begin of a round and the stop
+	mu       sync.Mutex // orders the start of a round and the stop
 	rounds   sync.WaitGroup
 
-	// Streams are the goroutines of calls. The server waits for them when it has stopped.
+	// Streams counts the goroutines of calls. A stopping server waits for them.
 	Streams sync.WaitGroup
 }
 
-// New returns the lifetime of a server that leads or may come to lead.
+// New returns the lifetime of a server that leads or waits to lead.
 func New() *Lifetime {
 	l := &Lifetime{stopping: make(chan struct{})}
 	l.leading, l.endLeading = context.WithCancelCause(context.Background())
@@ -32,21 +32,20 @@ func New() *Lifetime {
 	return l
 }
 
-// Leading ends when leadership does or the server is closed: from then on nothing may be
-// charged.
+// Leading ends when leadership ends or the server is closed. After that, nothing may be charged.
 func (l *Lifetime) Leading() context.Context { return l.leading }
 
-// EndLeading ends Leading, and with it Draining. The first cause counts.
+// EndLeading ends Leading and Draining. The first cause is kept.
 func (l *Lifetime) EndLeading(cause error) { l.endLeading(cause) }
 
-// Draining ends with Leading, or earlier when a stopping server has waited long enough: from
-// then on no answers are collected.
+// Draining ends with Leading, or earlier when a stopping server has waited long enough. After that, no answers are
+// collected.
 func (l *Lifetime) Draining() context.Context { return l.draining }
 
-// Stopping is closed when the server is told to stop: from then on no round begins.
+// Stopping is closed when the server is told to stop. After that, no round begins.
 func (l *Lifetime) Stopping() <-chan struct{} { return l.stopping }
 
-// Stopped is why no round may begin, nil while rounds may.
+// Stopped is why no round may begin, or nil.
 func (l *Lifetime) Stopped() error {
 	select {
 	case <-l.draining.Done():
@@ -58,7 +57,7 @@ func (l *Lifetime) Stopped() error {
 	}
 }
 
-// Begin counts a round, which Drain waits for until End. The error says why none may begin.
+// Begin registers a round; Drain waits until its End. The error says why no round may begin.
 func (l *Lifetime) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,11 +68,11 @@ func (l *Lifetime) Begin() error {
 	return nil
 }
 
-// End ends a round that Begin counted.
+// End ends a round that Begin registered.
 func (l *Lifetime) End() { l.rounds.Done() }
 
-// Drain stops: rounds no longer begin, and those that are open have so long to collect
-// answers. It returns when they have ended, charges included. It can be called several times.
+// Drain stops new rounds and gives open ones this long to collect answers. It returns when they have ended, including
+// their charges. It can be called several times.
 func (l *Lifetime) Drain(patience time.Duration) {
 	l.mu.Lock()
 	l.once.Do(func() { close(l.stopping) })

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A stop lets no round begin, and waits for those that are open: for their answers as long as
-// the patience, and for what they charge without end.
+// A stop starts no round and waits for open ones: up to the patience for their answers, and without limit for their
+// charges.
 func TestDrainWaitsForRounds(t *testing.T) {
 	l := New()
 	testkit.Must(t, l.Begin())
@@ -37,10 +37,10 @@ func TestDrainWaitsForRounds(t *testing.T) {
 	}
 	l.End()
 	testkit.Receive(t, drained)
-	l.Drain(time.Hour) // again, at once
+	l.Drain(time.Hour) // a second call returns at once
 }
 
-// With leadership all else ends, for its reason.
+// The end of leadership ends everything else, with the same cause.
 func TestTheEndOfLeadershipEndsAll(t *testing.T) {
 	l := New()
 	testkit.Must(t, l.Begin())

@@ -2,7 +2,7 @@ package lifetime
 
 import "context"
 
-// Turn is a lock for callers that ask etcd while they have it. Unlike with a mutex, a waiting request can give up. The
+// Turn is a lock that callers hold during etcd requests. Unlike with a mutex, a waiting caller can give up. The
 // channel holds a token while the lock is free.
 type Turn chan struct{}
 
@@ -13,7 +13,7 @@ func NewTurn() Turn {
 	return t
 }
 
-// Lock takes the turn. The error is why ctx ended first.
+// Lock takes the turn. It fails with the cause of ctx if ctx ends first.
 func (t Turn) Lock(ctx context.Context) error {
 	select {
 	case <-t:
@@ -23,5 +23,5 @@ func (t Turn) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock gives the turn to the next.
+// Unlock releases the turn.
 func (t Turn) Unlock() { t <- struct{}{} }

@@ -1,8 +1,7 @@
-// Package metrics is what an operator's Prometheus sees of an aggregator. Nothing in it
-// depends on records but through releases: it counts requests, nodes and teachers by their
-// names and by what the student asked, and costs as they stand in the ledger. There is no
-// count of answers or of passes over the nodes and none of votes, and no time of a fit, whose
-// hundreds of passes would tell the number of records more finely than one round does.
+// Package metrics is what an operator's Prometheus sees of an aggregator. It depends on records only through
+// releases: it counts requests, nodes and teachers by name, and costs from the ledger. It has no count of answers,
+// votes or passes over nodes, and no duration of a fit: a fit's hundreds of passes would reveal the number of records
+// more finely than one round does.
 package metrics
 
 import (
@@ -31,14 +30,14 @@ type Metrics struct {
 	etcd          *prometheus.HistogramVec
 }
 
-// Rounds counts what happens to rounds.
+// Rounds counts events of rounds.
 type Rounds struct {
 	released, refused, ended *prometheus.CounterVec
 	repeated                 prometheus.Counter
 	duration                 *prometheus.HistogramVec
 }
 
-// Nodes counts what happens to nodes and their messages.
+// Nodes counts events of nodes and their messages.
 type Nodes struct {
 	joined, refused, rejected *prometheus.CounterVec
 	banned                    prometheus.Counter
@@ -53,7 +52,7 @@ type Port struct {
 	calls         *prometheus.CounterVec
 }
 
-// New registers all metrics but those of the server's state; see [Metrics.ShowState].
+// New registers all metrics except the server's state; see [Metrics.ShowState].
 func New() *Metrics {
 	m := &Metrics{Registry: monitor.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -113,15 +112,15 @@ func New() *Metrics {
 	return m
 }
 
-// AuditFailure counts a line of the audit log that was lost.
+// AuditFailure counts a lost line of the audit log.
 func (m *Metrics) AuditFailure() { m.auditFailures.Inc() }
 
-// LeftOut counts lines of the audit log that were left out; with 0 it shows the reason.
+// LeftOut counts omitted lines of the audit log; 0 makes the reason visible.
 func (m *Metrics) LeftOut(reason string, lines int) {
 	m.leftOut.WithLabelValues(reason).Add(float64(lines))
 }
 
-// Etcd takes the time of a request to etcd.
+// Etcd observes the duration of a request to etcd.
 func (m *Metrics) Etcd(method string, took time.Duration, err error) {
 	m.etcd.WithLabelValues(path.Base(method), status.Code(err).String()).Observe(took.Seconds())
 }
@@ -129,47 +128,47 @@ func (m *Metrics) Etcd(method string, took time.Duration, err error) {
 // Released counts a release.
 func (r Rounds) Released(dataset, purpose string) { r.released.WithLabelValues(dataset, purpose).Inc() }
 
-// Took takes the time of a round from its begin to its charge. Nobody may call it for a fit.
+// Took observes the time of a round from its start to its charge. It must not be called for a fit.
 func (r Rounds) Took(purpose string, d time.Duration) {
 	r.duration.WithLabelValues(purpose).Observe(d.Seconds())
 }
 
-// Repeated counts a stored release that was handed out again.
+// Repeated counts a stored release that was returned again.
 func (r Rounds) Repeated() { r.repeated.Inc() }
 
-// Refused counts a round that no node saw, by a reason of [fault.Reason].
+// Refused counts a round that was refused before any node saw it, by a reason of [fault.Reason].
 func (r Rounds) Refused(reason string) { r.refused.WithLabelValues(reason).Inc() }
 
-// Ended counts a round that was asked and ended without a release, by a reason of [fault.Reason].
+// Ended counts a round that nodes were asked but that ended without a release, by a reason of [fault.Reason].
 func (r Rounds) Ended(reason string) { r.ended.WithLabelValues(reason).Inc() }
 
 // Joined counts a node that joined.
 func (n Nodes) Joined(dataset string) { n.joined.WithLabelValues(dataset).Inc() }
 
-// Refused counts a node that was not let in, by a reason of [fault.Reason] or BannedReason.
+// Refused counts a node that was refused, by a reason of [fault.Reason] or BannedReason.
 func (n Nodes) Refused(reason string) { n.refused.WithLabelValues(reason).Inc() }
 
-// Rejected counts a message that was not counted.
+// Rejected counts a message that was rejected.
 func (n Nodes) Rejected(kind fault.Kind) { n.rejected.WithLabelValues(string(kind)).Inc() }
 
 // Banned counts a node or site that is banned.
 func (n Nodes) Banned() { n.banned.Inc() }
 
-// Refused counts connections refused in the handshake; with 0 it shows the reason.
+// Refused counts connections refused in the handshake; 0 makes the reason visible.
 func (p Port) Refused(reason string, connections int) {
 	p.tlsRefused.WithLabelValues(reason).Add(float64(connections))
 }
 
-// Suppressed counts a refusal without a line of its own in the audit log.
+// Suppressed counts a refusal that got no line of its own in the audit log.
 func (p Port) Suppressed() { p.tlsSuppressed.Inc() }
 
-// Cut counts connections that were closed for what they hold, or because there are too many; with 0 it
-// shows the reason.
+// Cut counts connections that were closed because they use too much memory or are too many; 0 makes the reason
+// visible.
 func (p Port) Cut(reason string, connections int) {
 	p.cut.WithLabelValues(reason).Add(float64(connections))
 }
 
-// Begin counts a call until the function that it returns is called with the outcome.
+// Begin starts a call; the returned function ends it with the outcome.
 func (p Port) Begin(method string) (end func(error)) {
 	method = path.Base(method)
 	p.inflight.WithLabelValues(method).Inc()

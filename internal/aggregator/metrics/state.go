@@ -31,12 +31,11 @@ type Dataset struct {
 	OpenRounds      int
 	Epsilon, Delta  float64        // the budget
 	Queued          map[string]int // submitted runs by state
-	// Spent is the epsilon spent; false where it is not known.
+	// Spent returns the epsilon spent, false if unknown.
 	Spent func() (epsilon float64, ok bool)
 }
 
-// ShowState registers the state of a server, which leads or does not. The datasets are shown
-// while it leads.
+// ShowState registers a server's state. Datasets are shown only while it leads.
 func (m *Metrics) ShowState(now func() (leads bool, datasets []Dataset)) {
 	m.Registry.MustRegister(stateCollector(now))
 }
@@ -51,7 +50,7 @@ func (c stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the state as it is.
+// Collect sends the current state.
 func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
@@ -77,16 +76,16 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Spent is a dataset's epsilon spent. Accounting takes a while, so it is done once for each
-// charge that a scrape finds, and not at each charge. The zero value is ready for use.
+// Spent caches a dataset's epsilon spent. Accounting is slow, so a scrape computes it once for each new number of
+// charges. The zero value is ready for use.
 type Spent struct {
-	mu      sync.Mutex // one scrape at a time accounts
+	mu      sync.Mutex // one scrape computes at a time
 	known   bool
 	at      int64
 	epsilon float64
 }
 
-// Epsilon is the spending after a number of charges. account computes it if that number has changed.
+// Epsilon is the epsilon spent after a number of charges. It calls account if that number has changed.
 func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +108,7 @@ var (
 		"When the own certificate ends, in seconds since 1970.", nil, nil)
 )
 
-// ShowCertificates registers how the certificate files stand, also those of a standby.
+// ShowCertificates registers the state of the certificate files, on standbys, too.
 func (m *Metrics) ShowCertificates(c *tlsconfig.Credentials) {
 	m.Registry.MustRegister(certificateCollector{c})
 }
@@ -122,7 +121,7 @@ func (c certificateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- ownEndDesc
 }
 
-// Collect looks at the files.
+// Collect checks the files.
 func (c certificateCollector) Collect(ch chan<- prometheus.Metric) {
 	accepting := 1.0
 	if c.files.Reload() != nil {

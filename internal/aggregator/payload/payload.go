@@ -1,5 +1,5 @@
-// Package payload has rounds as they travel: the parts that a student sends, put together and
-// read, and the messages that nodes get.
+// Package payload has rounds in transit: it assembles and reads the parts that a student sends, and makes the
+// messages for nodes.
 package payload
 
 import (
@@ -32,16 +32,16 @@ type Key struct {
 type Payload struct {
 	Key    Key
 	Round  *conclavev1.Round
-	Digest [sha256.Size]byte // of its bytes, as the student serialized it
-	Forget uint64            // rounds below it are never asked again
-	Hold   bool              // sums are to be cached, also of a round that was released
-	// Room is the part of a student's memory that is reserved for the bytes; the owner of the payload takes it over.
+	Digest [sha256.Size]byte // of the bytes as the student serialized them
+	Forget uint64            // lower rounds are never asked again
+	Hold   bool              // keep the sums, also if the round was released
+	// Room is the reserved part of a student's memory for the bytes. The owner of the payload takes it over.
 	Room int
 
 	parts []*conclavev1.RoundPart
 }
 
-// New is a round of the aggregator's own making.
+// New is a round that the aggregator itself makes.
 func New(round *conclavev1.Round) (*Payload, error) {
 	data, err := proto.Marshal(round)
 	if err != nil {
@@ -58,8 +58,8 @@ func New(round *conclavev1.Round) (*Payload, error) {
 	return p, nil
 }
 
-// Encode serializes the parts for the nodes, once for all of them. The first one carries the
-// terms, and of a masked run among whom the attempt is made; nil in others.
+// Encode serializes the parts once for all nodes. The first part carries the terms and, in a masked run, the members
+// of the attempt, which are otherwise nil.
 func (p *Payload) Encode(attempt uint64, terms *conclavev1.RoundTerms, masked *conclavev1.MaskedRound) (
 	[]peer.Encoded, error,
 ) {
@@ -78,7 +78,7 @@ func (p *Payload) Encode(attempt uint64, terms *conclavev1.RoundTerms, masked *c
 	return out, nil
 }
 
-// Assembly puts the parts of one round together. The zero value is ready for use.
+// Assembly assembles the parts of one round. The zero value is ready for use.
 type Assembly struct {
 	key   Key
 	total uint32
@@ -86,7 +86,7 @@ type Assembly struct {
 	parts []*conclavev1.RoundPart
 }
 
-// Add takes the next part. The parts of a round come in order.
+// Add takes the next part. Parts must come in order.
 func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 	if p == nil {
 		return fault.Invalidf("an ask request holds no round part")
@@ -115,20 +115,20 @@ func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 			a.key.Number, a.key.Run, p.GetPart(), len(p.GetData()), maxPartBytes)
 	}
 	a.size += len(p.GetData())
-	// Only checked fields are kept and passed on; fields unknown to this program are not.
+	// Only checked fields are kept and passed on. Fields unknown to this program are dropped.
 	a.parts = append(a.parts, &conclavev1.RoundPart{
 		Run: a.key.Run, Round: a.key.Number, Part: p.GetPart(), Parts: a.total, Data: p.GetData(),
 	})
 	return nil
 }
 
-// Complete says whether all parts are there.
+// Complete reports whether all parts have arrived.
 func (a *Assembly) Complete() bool { return a.total > 0 && len(a.parts) == int(a.total) }
 
 // Size is the size of the parts so far, in bytes of data.
 func (a *Assembly) Size() int { return a.size }
 
-// Progress is the number of parts so far, and their total.
+// Progress is the number of parts so far and the total.
 func (a *Assembly) Progress() (parts, of int) { return len(a.parts), int(a.total) }
 
 // Payload reads the round that the parts hold.

@@ -99,7 +99,7 @@ func TestAssemblyRefuses(t *testing.T) {
 	}
 }
 
-// The parts say whose round they are, and the round in them says the same.
+// The run and number in the parts must equal those of the round inside.
 func TestPayloadRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte

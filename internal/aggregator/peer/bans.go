@@ -13,17 +13,17 @@ import (
 const (
 	// banWindow is how long misbehavior is remembered, and how long a ban lasts.
 	banWindow = 10 * time.Minute
-	// maxStrikes is the number of a node's messages that may be rejected in that time, and maxSiteStrikes the number of
-	// a site's streams that may fail before there is a node.
+	// maxStrikes bounds a node's rejected messages in that time; maxSiteStrikes bounds a site's streams that fail
+	// before they name a node.
 	maxStrikes     = 64
 	maxSiteStrikes = 256
-	// maxJoins is the number of times that a node may join in that time: each is written to etcd.
+	// maxJoins bounds how often a node may join in that time: each join is written to etcd.
 	maxJoins = 600
-	// maxOffenders bounds the records; those that expired are removed first.
+	// maxOffenders bounds the records. Expired records are removed first.
 	maxOffenders = 1 << 14
 )
 
-// Offender is a node, or a site if Node is empty. The site is the one in the certificate.
+// Offender is a node, or a site if Node is empty. The site is from the certificate.
 type Offender struct{ Site, Dataset, Node string }
 
 func (o Offender) String() string {
@@ -33,8 +33,8 @@ func (o Offender) String() string {
 	return "node " + o.Site + "/" + o.Node
 }
 
-// Bans remembers which peers misbehaved, and bans those that do so repeatedly. It lives as long as the server: a new
-// leader begins without bans.
+// Bans tracks misbehaving peers and bans repeat offenders. It lives as long as the server: a new leader starts
+// without bans.
 type Bans struct {
 	now func() time.Time
 
@@ -47,7 +47,7 @@ type record struct {
 	since          time.Time
 	strikes, joins int
 	banned         bool
-	why            error // the last
+	why            error // the last reason
 }
 
 // NewBans returns an empty Bans.
@@ -55,8 +55,8 @@ func NewBans() *Bans { return &Bans{now: time.Now, records: map[Offender]*record
 
 // BannedError is the error of a peer that is banned.
 type BannedError struct {
-	// First is set for the error that begins the ban. Only that one is worth a line in a
-	// log: a banned peer may ask again without end.
+	// First is set on the error that starts the ban. Only that one is worth a log line: a banned peer may retry
+	// endlessly.
 	First bool
 	err   error
 }
@@ -66,14 +66,14 @@ func (e *BannedError) Error() string { return e.err.Error() }
 // Unwrap returns why the peer is banned.
 func (e *BannedError) Unwrap() error { return e.err }
 
-// Banned returns the error of a banned peer, nil where err is another.
+// Banned returns err as the error of a banned peer, or nil if it is another error.
 func Banned(err error) *BannedError {
 	var b *BannedError
 	errors.As(err, &b)
 	return b
 }
 
-// Strike adds something that was rejected. The error says that it was once too often.
+// Strike records a rejected message. It returns an error if the peer is now banned.
 func (b *Bans) Strike(o Offender, why error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +90,7 @@ func (b *Bans) Strike(o Offender, why error) error {
 	return b.ban(o, r)
 }
 
-// Join adds that a node joins. The error says that it may not.
+// Join records a join. It returns an error if the node must not join.
 func (b *Bans) Join(o Offender) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (b *Bans) Join(o Offender) error {
 	return nil
 }
 
-// Check is nil, or why a site may open no stream.
+// Check returns nil, or why a site may open no stream.
 func (b *Bans) Check(o Offender) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +115,7 @@ func (b *Bans) Check(o Offender) error {
 	return nil
 }
 
-// current returns the record of the window that goes on. Callers hold b.mu.
+// current returns the peer's record in the current window. Callers hold b.mu.
 func (b *Bans) current(o Offender) *record {
 	now := b.now()
 	if r := b.records[o]; r != nil && now.Sub(r.since) < banWindow {
@@ -129,8 +129,7 @@ func (b *Bans) current(o Offender) *record {
 	return r
 }
 
-// evict removes expired records and, where that is not enough, those of peers that are not
-// banned.
+// evict removes expired records and, if that is not enough, records of peers that are not banned.
 func (b *Bans) evict(now time.Time) {
 	for o, r := range b.records {
 		if now.Sub(r.since) >= banWindow {
@@ -147,7 +146,7 @@ func (b *Bans) evict(now time.Time) {
 	}
 }
 
-// ban begins a ban, unless there is one.
+// ban starts a ban unless one is active.
 func (b *Bans) ban(o Offender, r *record) error {
 	first := !r.banned
 	if first {
@@ -158,7 +157,7 @@ func (b *Bans) ban(o Offender, r *record) error {
 	return err
 }
 
-// banned is why a peer is banned, and for how long.
+// banned says why a peer is banned and for how long.
 func (b *Bans) banned(o Offender, r *record) *BannedError {
 	left := (banWindow - b.now().Sub(r.since)).Round(time.Second)
 	return &BannedError{err: fault.Errorf(codes.PermissionDenied,

@@ -19,7 +19,7 @@ func bansAt(now *time.Time) *Bans {
 	return b
 }
 
-// repeated says whether an error repeats that a peer is banned.
+// repeated reports whether an error repeats an existing ban.
 func repeated(err error) bool {
 	ban := Banned(err)
 	return ban != nil && !ban.First
@@ -72,7 +72,7 @@ func TestSitesAreBannedBeforeTheirHello(t *testing.T) {
 	testkit.Must(t, b.Check(site))
 }
 
-// A node that makes a mistake now and then stays.
+// A node that makes occasional mistakes is not banned.
 func TestStrikesAreForgotten(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := bansAt(&now)
@@ -94,7 +94,7 @@ func TestJoinsAreBounded(t *testing.T) {
 	}
 }
 
-// Made-up names do not fill the memory, and do not end a ban.
+// Invented names do not fill the memory and do not end a ban.
 func TestBansAreBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := bansAt(&now)

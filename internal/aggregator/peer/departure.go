@@ -2,22 +2,22 @@ package peer
 
 import "time"
 
-// maxGone bounds the departures that are remembered of a dataset.
+// maxGone bounds the remembered departures of a dataset.
 const maxGone = 1 << 14
 
-// Departure is when and why a node was gone, or was not let in.
+// Departure is when and why a node left or was refused.
 type Departure struct {
 	At  time.Time
 	Why string
 }
 
-// Unanswered is a question to a node that has no answer.
+// Unanswered is a question that a node has not answered.
 type Unanswered struct {
 	Run   string
 	Since time.Time
 }
 
-// Depart notes why a node that is not connected is not. This server alone remembers it.
+// Depart records why a node is not connected. Only this server remembers it.
 func (r *Roster) Depart(id ID, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -26,7 +26,7 @@ func (r *Roster) Depart(id ID, why string) {
 	}
 }
 
-// Departed returns when and why a node was gone; false where this server saw it not.
+// Departed returns when and why a node left; false if this server did not see it.
 func (r *Roster) Departed(id ID) (Departure, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 // goroutine.
 const senderPatience = 5 * time.Millisecond
 
-// Ask sends a round to nodes, in messages of one part each. It never blocks, and a node that
-// does not read holds up no other.
+// Ask sends a round to nodes, one part per message. It never blocks, and a node that does not read delays no other.
 func Ask(nodes []*Node, r Round, messages []Encoded) {
 	deliver(nodes, delivery{round: r, messages: messages})
 }
@@ -21,8 +20,7 @@ func Tell(nodes []*Node, message Encoded) {
 	deliver(nodes, delivery{messages: []Encoded{message}})
 }
 
-// RunOver tells nodes by a message that a run has ended: there is nothing left to decide
-// for those whose site has to.
+// RunOver tells nodes that a run has ended, so sites have nothing left to decide.
 func RunOver(nodes []*Node, run string, message Encoded) {
 	for _, n := range nodes {
 		n.Forget(run)
@@ -30,7 +28,7 @@ func RunOver(nodes []*Node, run string, message Encoded) {
 	deliver(nodes, delivery{messages: []Encoded{message}, withdraws: true})
 }
 
-// deliver sends the same to nodes.
+// deliver queues the same delivery for nodes.
 func deliver(nodes []*Node, what delivery) {
 	due := make([]*Node, 0, len(nodes))
 	for _, n := range nodes {
@@ -41,13 +39,12 @@ func deliver(nodes []*Node, what delivery) {
 	dispatch(due)
 }
 
-// dispatching is a list of nodes whose outboxes are sent by a few goroutines, each of which
-// takes the next node when it is done with one: to send a round to a node that reads takes
-// about as long as to start a goroutine.
+// dispatching sends the outboxes of a list of nodes with a few goroutines; each takes the next node when it is done
+// with one. Sending a round to a node that reads takes about as long as starting a goroutine.
 type dispatching struct {
 	nodes []*Node
-	taken atomic.Int64 // the nodes that a sender came to; more once there are none left
-	seen  int64        // how many these were when look looked last
+	taken atomic.Int64 // nodes taken by senders; exceeds the number of nodes at the end
+	seen  int64        // taken when look last checked
 }
 
 // dispatch flushes nodes whose outboxes were claimed.
@@ -68,12 +65,12 @@ func dispatch(nodes []*Node) {
 func (d *dispatching) send() {
 	for i := d.taken.Add(1); i <= int64(len(d.nodes)); i = d.taken.Add(1) {
 		d.nodes[i-1].flush()
-		runtime.Gosched() // the transport's turn: what is sent goes out before the next is
+		runtime.Gosched() // lets the transport send this message before the next one
 	}
 }
 
-// look sees to it that nodes that do not read hold up no others: with all senders held up,
-// there is one for each node that is left.
+// look checks that nodes that do not read delay no others: if all senders are blocked, each remaining node gets a
+// goroutine.
 func (d *dispatching) look() {
 	taken := d.taken.Load()
 	left := int64(len(d.nodes)) - taken

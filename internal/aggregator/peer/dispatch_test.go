@@ -17,7 +17,7 @@ func (r *reading) SendMsg(m any) error {
 	return nil
 }
 
-// Nodes that do not read hold up no others, however many of them come first.
+// Nodes that do not read delay no others, however many of them come first.
 func TestDispatchPassesNodesThatDoNotRead(t *testing.T) {
 	const readers = 5
 	for _, stuckNodes := range []int{0, 1, runtime.GOMAXPROCS(0), 4 * runtime.GOMAXPROCS(0)} {

@@ -11,40 +11,40 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
-// Why lines of the audit log are left out, as metrics name them.
+// Why audit log lines are omitted, as metrics name it.
 const (
 	refusals = "refusal"
 	passages = "passage"
 )
 
 const (
-	// refusalBurst refusals of a certificate get a line at once, and then one in refusalEvery, with one that counts the
-	// omitted lines: some 17,000 a day, however many refusals there are.
+	// refusalBurst refusals of a certificate get a line at once. After that one in each refusalEvery gets a line,
+	// with another that counts the omitted ones: some 17,000 a day, however many refusals there are.
 	refusalBurst = 200
 	refusalEvery = 10 * time.Second
-	// passageBurst nodes of a certificate that come or go have lines at once, and then one in
-	// passageEvery: a site with thousands of nodes may come, go and come back.
+	// passageBurst joins and departures of a certificate's nodes get a line at once, and after that one in each
+	// passageEvery. A site with thousands of nodes may leave and return without a gap.
 	passageBurst = 1 << 15
 	passageEvery = time.Second
 )
 
-// Lines bound the lines of the audit log that a certificate's holder causes without doing anything
-// that lasts. They count those that are left out, and say so.
+// Lines limit the audit log lines that a certificate can cause without a lasting effect. Omitted lines are counted
+// and reported.
 type Lines struct {
 	leftOut func(why string, lines int)
 	rates   map[string]*Rates // by why
 
 	mu   sync.Mutex
-	left map[source]map[string]uint64 // by kind: lines that nobody was told of
+	left map[source]map[string]uint64 // by kind: omitted lines that are not reported yet
 }
 
-// source is a certificate whose lines are left out, and why.
+// source is a certificate whose lines are omitted, and why.
 type source struct {
 	by  Caller
 	why string
 }
 
-// NewLines returns bounds. A line that is left out is told leftOut; with 0 it shows a reason.
+// NewLines returns limits. It reports omitted lines to leftOut; 0 lines make a reason visible.
 func NewLines(leftOut func(why string, lines int)) *Lines {
 	l := &Lines{leftOut: leftOut, left: map[source]map[string]uint64{}, rates: map[string]*Rates{
 		refusals: NewRates(refusalBurst, refusalEvery), passages: NewRates(passageBurst, passageEvery),
@@ -55,8 +55,7 @@ func NewLines(leftOut func(why string, lines int)) *Lines {
 	return l
 }
 
-// take uses up a line of a certificate. Of a kind it counts what is left out; without one nobody has
-// to be told.
+// take uses up a line of a certificate. With a kind it counts an omitted line; without one nothing is reported.
 func (l *Lines) take(by Caller, why, kind string) bool {
 	if l == nil {
 		return true
@@ -78,8 +77,8 @@ func (l *Lines) take(by Caller, why, kind string) bool {
 	return false
 }
 
-// told is the line that says how many were left out of a source since the last that did, nil where none
-// was. Who asks writes it.
+// told is a line that counts a source's omitted lines since the last report, or nil if there are none. The caller
+// writes it.
 func (l *Lines) told(s source) []auditlog.Entry {
 	if l == nil {
 		return nil
@@ -94,8 +93,8 @@ func (l *Lines) told(s source) []auditlog.Entry {
 	return []auditlog.Entry{leftOutOf(s.why, left)}
 }
 
-// due are the lines that say how many were left out, of certificates that may have a line again; at
-// the end of all of them. Who asks writes them.
+// due are the lines that report omissions, for certificates that may have a line again, or at the end for all. The
+// caller writes them.
 func (l *Lines) due(end bool) map[Caller][]auditlog.Entry {
 	if l == nil {
 		return nil
@@ -112,7 +111,7 @@ func (l *Lines) due(end bool) map[Caller][]auditlog.Entry {
 	return due
 }
 
-// leftOutOf is the line that says how many were left out, and of which kinds.
+// leftOutOf is the line that counts the omitted lines by kind.
 func leftOutOf(why string, left map[string]uint64) auditlog.Entry {
 	var kinds []string
 	e := auditlog.Entry{Event: auditlog.LeftOut}

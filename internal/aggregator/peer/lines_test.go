@@ -30,8 +30,8 @@ func linesOf(t *testing.T, path string) (entries []auditlog.Entry) {
 	return entries
 }
 
-// A day of continuous refusals has few lines. Each line after a gap follows one that counts the omitted lines by kind.
-// No count is lost, and nothing is kept for quiet peers.
+// A day of continuous refusals has few lines. Each line after a gap follows one that counts the omitted lines by
+// kind. No count is lost, and nothing is kept for quiet peers.
 func TestRefusalsWithoutEndHaveFewLines(t *testing.T) {
 	now, path := time.Unix(1e9, 0), filepath.Join(t.TempDir(), "audit.log")
 	file, err := auditlog.Open(path, "aggregator", "agg", zap.NewNop())
@@ -47,7 +47,7 @@ func TestRefusalsWithoutEndHaveFewLines(t *testing.T) {
 	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(time.Second) {
 		log.Refusal(eve, denied, auditlog.Entry{})
 		log.Refusal(eve, invalid, auditlog.Entry{})
-		log.Refusal(eve, fault.ErrStopping, auditlog.Entry{}) // is none
+		log.Refusal(eve, fault.ErrStopping, auditlog.Entry{}) // not a refusal
 		log.Flush(false)
 		refused += 2
 	}
@@ -85,8 +85,8 @@ func TestRefusalsWithoutEndHaveFewLines(t *testing.T) {
 	}
 }
 
-// A site whose nodes all come, go and come back has all lines; one whose nodes do nothing else has not.
-// Its refusals are another matter.
+// A site whose nodes all join, leave and return gets all lines; a site whose nodes do so continuously does not. Its
+// refusals are counted separately.
 func TestNodesThatComeAndGoHaveLines(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	counted := map[string]int{}

@@ -8,8 +8,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Encoded is a serialized message. Sending one costs no marshalling, so that a round is
-// encoded once however many nodes get it. It must not be changed after the first send.
+// Encoded is a serialized message. A round is encoded once, however many nodes get it. It must not change after the
+// first send.
 type Encoded []byte
 
 // Encode serializes a message to nodes.
@@ -21,5 +21,5 @@ func Encode(m *conclavev1.WorkResponse) (Encoded, error) {
 	return raw, nil
 }
 
-// Stream is what a node is sent messages on; each is an [Encoded].
+// Stream is where a node's messages are sent; each is an [Encoded].
 type Stream interface{ SendMsg(message any) error }

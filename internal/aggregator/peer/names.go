@@ -7,20 +7,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// maxSiteNodes bounds the node names of a site in a dataset. Each is kept in etcd for the
-// life of the dataset, and a site makes them up.
+// maxSiteNodes bounds the node names of a site in a dataset. The site chooses them, and etcd keeps each for the life
+// of the dataset.
 const maxSiteNodes = 1 << 13
 
-// Names are the nodes that were ever admitted to a dataset. They are read when the first node
-// comes; later ones come through this server alone. The zero value is ready for use.
+// Names are the nodes ever admitted to a dataset. They are loaded when the first node joins; later ones are added by
+// this server. The zero value is ready for use.
 type Names struct {
 	mu     sync.Mutex
-	nodes  map[ID]struct{} // nil until they are read
+	nodes  map[ID]struct{} // nil until loaded
 	bySite map[string]int
 }
 
-// Reserve takes a place for a node; known says that it has one. load reads the nodes that
-// were admitted before.
+// Reserve reserves a place for a node; known reports that it already has one. load reads the nodes admitted earlier.
 func (a *Names) Reserve(id ID, load func() ([]ID, error)) (known bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +47,7 @@ func (a *Names) Reserve(id ID, load func() ([]ID, error)) (known bool, err error
 	return false, nil
 }
 
-// GiveBack gives the place of a node back that Reserve did not know and that was not admitted.
+// GiveBack releases a place that Reserve made for a node that was not admitted.
 func (a *Names) GiveBack(id ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

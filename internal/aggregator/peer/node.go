@@ -7,20 +7,20 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// stallAfter is how long a node may leave a finished round unread: it holds the round in memory. A node that works on a
-// long round reads nothing meanwhile.
+// stallAfter is how long a node may leave a finished round unread, which occupies memory. A node that works on a long
+// round reads nothing meanwhile.
 const stallAfter = 10 * time.Minute
 
-// ErrStalled is the reason a stream ends with that is not read.
+// ErrStalled ends a stream that the node does not read.
 var ErrStalled = fault.Unavailablef("nothing of a round that is over was read for %v, or %d messages wait to be "+
 	"read; connect again", stallAfter, maxWaiting)
 
-// Node is one live stream of a node. A node that comes back is a new value.
+// Node is one live stream of a node. A node that returns is a new value.
 type Node struct {
 	ID       ID
 	Teachers uint32
-	Session  *Session // of the stream's certificate
-	Software string   // what it says that it runs
+	Session  *Session // for the stream's certificate
+	Software string   // the version that it reports
 
 	outbox
 	permissions permissions
@@ -30,7 +30,7 @@ type Node struct {
 	reason   error // why it was dropped; written before dropped is closed
 }
 
-// NewNode returns a node whose hello is still to come; [Node.Attach] gives it a stream.
+// NewNode returns a node that has not sent its hello; [Node.Attach] gives it a stream.
 func NewNode(session *Session) *Node {
 	n := &Node{Session: session, dropped: make(chan struct{})}
 	n.stallAfter = stallAfter
@@ -49,7 +49,7 @@ func (n *Node) Drop(reason error) {
 // Dropped is closed when the aggregator ends the stream.
 func (n *Node) Dropped() <-chan struct{} { return n.dropped }
 
-// DropReason is that reason, once Dropped is closed.
+// DropReason is why, once Dropped is closed.
 func (n *Node) DropReason() error { return n.reason }
 
 // Send queues messages that need no answer, such as a welcome.
@@ -59,8 +59,7 @@ func (n *Node) Send(messages ...Encoded) {
 	}
 }
 
-// Withdraw tells the node that a round needs no answer, or takes the round back when it was
-// not sent yet.
+// Withdraw tells the node that a round needs no answer, or removes the round if it was not sent yet.
 func (n *Node) Withdraw(r Round, message Encoded) {
 	if n.takeBack(r) {
 		return
@@ -70,9 +69,8 @@ func (n *Node) Withdraw(r Round, message Encoded) {
 	}
 }
 
-// Attach sends the outbox to a stream from now on, on a goroutine of streams each time that
-// there is something: a node that is asked nothing holds no goroutine for it. broken gets the
-// error of a stream that does not take messages.
+// Attach sends the outbox on a stream from now on. A goroutine of streams runs only while there is something to send,
+// so an idle node costs none. broken gets the error of a stream that fails.
 func (n *Node) Attach(stream Stream, streams *sync.WaitGroup, broken func(error)) {
 	if n.attach(stream, streams, broken) {
 		go n.flush()

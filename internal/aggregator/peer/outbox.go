@@ -8,52 +8,51 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// maxWaiting bounds the deliveries that wait for a node. A node with more is disconnected: it does not read, while a
-// working node continues to read.
+// maxWaiting bounds the deliveries queued for a node. A node with more is disconnected because it does not read; a
+// node that works continues to read.
 const maxWaiting = 1 << 12
 
 // delivery is something to send to a node: a round, its withdrawal, or another message.
 type delivery struct {
-	round     Round // zero of others
+	round     Round // zero for other messages
 	messages  []Encoded
 	withdraws bool
 }
 
-// outbox are the messages that a node is still to be sent, and the answers that it owes.
+// outbox has the messages still to be sent to a node, and the answers still expected from it.
 type outbox struct {
 	mu      sync.Mutex
 	waiting []delivery
 	pending pending
-	stream  Stream          // nil before there is one
+	stream  Stream          // nil before a stream is attached
 	streams *sync.WaitGroup // counts the goroutines that send
 	broken  func(error)
-	writing bool // a goroutine sends, or was asked for
+	writing bool // a goroutine sends, or was requested
 	over    bool // the stream has ended
 
-	sending    delivery    // on its way, while busy
-	busy       bool        // between two deliveries it is not
+	sending    delivery    // in progress, while busy
+	busy       bool        // false between two deliveries
 	stall      *time.Timer // see expectRead
 	stallAfter time.Duration
 	stalled    func()
 }
 
-// attach sets the stream. As add does, it says whether flush is to be called.
+// attach sets the stream. Like add, it reports whether the caller must call flush.
 func (o *outbox) attach(stream Stream, streams *sync.WaitGroup, broken func(error)) (due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stream, o.streams, o.broken = stream, streams, broken
-	return o.claim() // what was queued before
+	return o.claim() // earlier messages
 }
 
-// Detach sends nothing more, because the stream is over.
+// Detach stops sending because the stream is over.
 func (o *outbox) Detach() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting, o.over = nil, true
 }
 
-// add queues a delivery. Where due is true the caller has flush called, on a goroutine on
-// which it may block.
+// add queues a delivery. If due is true the caller must have flush called on a goroutine that may block.
 func (o *outbox) add(d delivery) (due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +74,7 @@ func (o *outbox) Queued() int {
 	return len(o.waiting)
 }
 
-// claim reports that there is something to send and no goroutine sends. Callers hold o.mu.
+// claim reports whether there is something to send and no goroutine sends. Callers hold o.mu.
 func (o *outbox) claim() bool {
 	if o.stream == nil || o.writing || o.over || len(o.waiting) == 0 {
 		return false
@@ -85,12 +84,12 @@ func (o *outbox) claim() bool {
 	return true
 }
 
-// flush sends what waits, until there is nothing or the stream breaks.
+// flush sends the queue until it is empty or the stream breaks.
 func (o *outbox) flush() {
 	defer o.streams.Done()
 	for d, ok := o.next(); ok; d, ok = o.next() {
 		err := sendAll(o.stream, d.messages)
-		o.sent() // before next: from there on another goroutine may send
+		o.sent() // before next: after that another goroutine may send
 		if err != nil {
 			o.broken(err)
 			return
@@ -121,14 +120,14 @@ func (o *outbox) next() (delivery, bool) {
 	o.sending, o.busy = d, true
 	switch {
 	case d.withdraws:
-		o.expectRead() // the transport may have taken a round that nobody reads
+		o.expectRead() // the transport may have accepted a round that nobody reads
 	case d.round.Attempt != 0:
 		o.pending.ask(d.round)
 	}
 	return d, true
 }
 
-// sent records that the delivery was sent, or never will be.
+// sent marks the delivery as sent, or as one that never will be.
 func (o *outbox) sent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,27 +146,26 @@ func (o *outbox) expectRead() {
 	}
 }
 
-// Answer uses up the node's answer to a round: empty where one is due, fault.Late where the
-// round is forgotten, otherwise why there is none. A round that is not on its way yet has no
-// answer: a node that makes one up has not read what came before.
+// Answer uses up the node's answer to a round. It returns empty if one was due, fault.Late if the round is forgotten,
+// and otherwise why none was due. A round that is not sent yet has no answer.
 func (o *outbox) Answer(r Round) fault.Kind {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	kind := o.pending.answer(r)
 	if kind == "" && r == o.sending.round {
-		o.expectRead() // it need not read the rest for its answer
+		o.expectRead() // it can answer without reading the rest
 	}
 	return kind
 }
 
-// Asked says that an attempt at a round was sent to the node, which did not answer it yet.
+// Asked reports whether the node was sent an attempt and has not answered it yet.
 func (o *outbox) Asked(attempt uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pending.asked(attempt)
 }
 
-// takeBack takes a round back that was not sent yet; it returns false where it was.
+// takeBack removes a round that was not sent yet; it returns false if it was.
 func (o *outbox) takeBack(r Round) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

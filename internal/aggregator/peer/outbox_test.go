@@ -13,10 +13,10 @@ import (
 // liveNode is a node without a stream; its outbox shows what it would receive.
 func liveNode() *Node { return NewNode(nil) }
 
-// stuck is a stream whose messages go nowhere until it ends.
+// stuck is a stream that blocks messages until it ends.
 type stuck struct {
-	at      byte          // what messages begin with that do so; 0 for all
-	sending chan struct{} // a token for each of them that begins
+	at      byte          // first byte of messages that block; 0 blocks all
+	sending chan struct{} // a token for each message that starts to block
 	ended   chan struct{}
 }
 
@@ -53,7 +53,7 @@ func TestWithdrawTakesBackWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// A bounded number of unread messages waits for a node, and then it is disconnected.
+// Only a bounded number of unread messages waits for a node; then it is disconnected.
 func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	n, s := liveNode(), newStuck(0)
 	broken := make(chan error, 1)
@@ -77,7 +77,7 @@ func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	testkit.Receive(t, broken)
 }
 
-// The transport accepts a small round completely, but not the withdrawal behind it.
+// The transport accepts all of a small round, but not the withdrawal behind it.
 func TestUnreadWithdrawals(t *testing.T) {
 	n, s := liveNode(), newStuck(2)
 	n.stallAfter = 20 * time.Millisecond
@@ -100,8 +100,8 @@ func TestUnreadWithdrawals(t *testing.T) {
 	streams.Wait()
 }
 
-// A node that leaves a round unread that is over is dropped; one that is only slow with a
-// round that goes on is not, and neither is one that reads in time.
+// A node that leaves a finished round unread is dropped. A node that is only slow with an open round stays, and so
+// does one that reads in time.
 func TestUnreadRoundsThatAreOver(t *testing.T) {
 	for _, over := range []bool{true, false} {
 		n, s := liveNode(), newStuck(0)
@@ -149,8 +149,8 @@ func TestUnreadRoundsThatAreOver(t *testing.T) {
 	}
 }
 
-// A node that reads nothing, and answers rounds by what others tell it of them, holds the
-// round that is on its way, which it is dropped for, and no others.
+// A node that reads nothing, but answers rounds that others told it about, keeps only the round being sent in memory,
+// and is dropped for that one.
 func TestUnreadRoundsAreNotHeld(t *testing.T) {
 	n, s := liveNode(), newStuck(0)
 	n.stallAfter = 20 * time.Millisecond
@@ -167,7 +167,7 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 		if kind := n.Answer(r); kind != want {
 			t.Fatalf("an answer to round %d is %q, want %q", k, kind, want)
 		}
-		if k == 0 { // asked again, behind what it does not read
+		if k == 0 { // asked again, behind unread messages
 			Ask([]*Node{n}, r, []Encoded{{1}})
 			if kind := n.Answer(r); kind != fault.Duplicate {
 				t.Fatalf("an answer to what was not sent again is %q", kind)
@@ -188,7 +188,7 @@ func TestUnreadRoundsAreNotHeld(t *testing.T) {
 	streams.Wait()
 }
 
-// Only a round waits for an answer.
+// Only rounds expect an answer.
 func TestNoAnswersToWelcomesAndWithdrawals(t *testing.T) {
 	n := liveNode()
 	n.Send(Encoded{1})

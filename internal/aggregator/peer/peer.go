@@ -1,7 +1,6 @@
-// Package peer keeps what an aggregator knows of the nodes and students that are connected:
-// whose certificate speaks for a call and whether it still does ([Sessions]), who is banned
-// ([Bans]), which nodes of a dataset are live ([Roster]), and what each node is sent and still
-// has to answer ([Node]). It knows no gRPC: package transport has the connections.
+// Package peer tracks connected nodes and students: which certificate makes a call and whether it is still valid
+// ([Sessions]), who is banned ([Bans]), which nodes of a dataset are live ([Roster]), and what each node is sent and
+// still has to answer ([Node]). It knows no gRPC: package transport has the connections.
 package peer
 
 import (
@@ -14,26 +13,25 @@ type ID struct{ Site, Name string }
 
 func (id ID) String() string { return id.Site + "/" + id.Name }
 
-// Round is a round as it is sent to nodes. The attempt tells rounds apart that were given up
-// and asked again; no two of a server are equal, and they grow. It is 0 where no answer is due.
+// Round is a round as sent to nodes. The attempt distinguishes rounds that were given up and asked again: attempts of
+// a server are distinct and grow. It is 0 where no answer is due.
 type Round struct {
 	Run     string
 	Number  uint64
 	Attempt uint64
 }
 
-// Caller is the other side of a call as the audit log names it: role/name, and the SHA-256 of
-// its certificate in hex.
+// Caller is the other side of a call in the audit log: role/name, and the SHA-256 of its certificate in hex.
 type Caller struct{ Name, Certificate string }
 
 // AuditLog writes lines about peers.
 type AuditLog struct {
 	Log   *auditlog.Log // nil writes nothing
 	Lost  func()        // counts lines that could not be written
-	Lines *Lines        // of one certificate; nil bounds none
+	Lines *Lines        // limits per certificate; nil sets no limit
 }
 
-// Write writes a line about what a peer did; without a peer, what the server did.
+// Write writes a line about what a peer did or, without a peer, what the server did.
 func (l AuditLog) Write(by Caller, e auditlog.Entry) error {
 	e.Peer, e.Certificate = by.Name, by.Certificate
 	err := l.Log.Write(e)
@@ -53,12 +51,11 @@ func (l AuditLog) Refusal(by Caller, err error, e auditlog.Entry) bool {
 	return l.some(by, refusals, e.Code, e)
 }
 
-// MayLog says whether a line about a certificate is worth writing to another log, which is not so where
-// its holder has caused too many.
+// MayLog reports whether a line about a certificate should go to another log. It returns false if the certificate has
+// caused too many lines.
 func (l AuditLog) MayLog(by Caller) bool { return l.Lines.take(by, refusals, "") }
 
-// Passage writes that a node came or went, unless the certificate's nodes did so too often: then it is
-// false.
+// Passage writes that a node joined or left. It returns false if the certificate's nodes did so too often.
 func (l AuditLog) Passage(by Caller, e auditlog.Entry) bool { return l.some(by, passages, e.Event, e) }
 
 func (l AuditLog) some(by Caller, why, kind string, e auditlog.Entry) bool {
@@ -66,13 +63,12 @@ func (l AuditLog) some(by Caller, why, kind string, e auditlog.Entry) bool {
 		return false
 	}
 	for _, e := range append(l.Lines.told(source{by, why}), e) {
-		_ = l.Write(by, e) // lost lines are in the log
+		_ = l.Write(by, e) // lost lines are logged
 	}
 	return true
 }
 
-// Flush writes how many lines were left out, of certificates that may have one again; at the end of
-// all.
+// Flush writes how many lines were omitted, for certificates that may have a line again, or at the end for all.
 func (l AuditLog) Flush(end bool) {
 	for by, lines := range l.Lines.due(end) {
 		for _, e := range lines {
@@ -85,7 +81,7 @@ func (l AuditLog) Flush(end bool) {
 var ErrAudit = fault.Unavailablef("the aggregator cannot write its audit log and releases nothing until it can; " +
 	"its operator finds the reason in its log")
 
-// Check is ErrAudit while the audit log cannot be written: then nothing new is released.
+// Check returns ErrAudit while the audit log cannot be written: then nothing new is released.
 func (l AuditLog) Check() error {
 	if l.Log.Check() != nil {
 		return ErrAudit

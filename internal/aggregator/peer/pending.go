@@ -7,26 +7,25 @@ import (
 )
 
 const (
-	// maxPending bounds the unanswered rounds that are remembered of a stream. A node keeps up to
-	// 1,024 that wait, and refuses more.
+	// maxPending bounds the remembered unanswered rounds of a stream. A node queues up to 1,024 rounds and refuses
+	// more.
 	maxPending = 1 << 11
-	// maxAnswered bounds the answered rounds that are remembered of a stream.
+	// maxAnswered bounds the remembered answered rounds of a stream.
 	maxAnswered = 16
 )
 
-// pending are the answers that a stream may give: one to each round, or permit, that it was sent. Whether
-// the round is still open is for others to know; without this a node could send late answers
-// without end, each of which looks like normal work. It is not safe for use by several
-// goroutines.
+// pending are the answers that a stream may still give: one to each round or permit sent to it. Otherwise a node
+// could send endless late answers, each of which looks normal. Callers check whether the round is still open. It is
+// not safe for concurrent use.
 type pending struct {
-	open     []Round // sent and not answered, oldest first
+	open     []Round // sent and unanswered, oldest first
 	answered []Round // the last few
 	newest   uint64  // attempt sent last
-	// forgotten is the number of answers that may still come to rounds that are not remembered.
+	// forgotten counts answers that may still come to rounds no longer remembered.
 	forgotten int
 }
 
-// ask adds a round that is sent. Attempts grow, but for permits that are asked again.
+// ask adds a sent round. Attempts grow, except those of repeated permits.
 func (p *pending) ask(r Round) {
 	if len(p.open) == maxPending {
 		p.open = append(p.open[:0], p.open[1:]...)
@@ -36,13 +35,13 @@ func (p *pending) ask(r Round) {
 	p.newest = max(p.newest, r.Attempt)
 }
 
-// asked says that an answer to an attempt is due.
+// asked reports whether an answer to an attempt is due.
 func (p *pending) asked(attempt uint64) bool {
 	return slices.ContainsFunc(p.open, func(r Round) bool { return r.Attempt == attempt })
 }
 
-// answer uses up the answer to a round: fault.Late where the round was sent so long ago that
-// it is not remembered, otherwise empty, or why there is none.
+// answer uses up the answer to a round. It returns empty, fault.Late if the round was sent so long ago that it is
+// forgotten, or why no answer is due.
 func (p *pending) answer(r Round) fault.Kind {
 	for i, sent := range p.open {
 		if sent.Attempt != r.Attempt {

@@ -19,7 +19,7 @@ func TestPendingAnswers(t *testing.T) {
 	}{
 		{Round{"r", 1, 3}, fault.Foreign}, // the attempt of another round
 		{Round{"r", 0, 4}, fault.Foreign}, // of another stream
-		{Round{"r", 0, 0}, fault.Foreign}, // brings nothing back
+		{Round{"r", 0, 0}, fault.Foreign}, // expects no answer
 		{Round{"q", 0, 3}, fault.Foreign}, // another run
 		{b, ""}, {b, fault.Duplicate}, {a, ""}, {a, fault.Duplicate}, {Round{"r", 2, 6}, fault.Foreign},
 	} {
@@ -29,10 +29,10 @@ func TestPendingAnswers(t *testing.T) {
 	}
 }
 
-// A node has as many rounds as it keeps, and answers the first last.
+// A node queues as many rounds as it can, and answers the first last.
 func TestAnswersToAllThatANodeKeeps(t *testing.T) {
 	var p pending
-	const kept = 1024 // by package node
+	const kept = 1024 // in package node
 	for i := range uint64(kept + 1) {
 		p.ask(Round{"r", i, i + 1})
 	}
@@ -43,8 +43,8 @@ func TestAnswersToAllThatANodeKeeps(t *testing.T) {
 	}
 }
 
-// At most one answer to each round that a node was sent is accepted, and memory is bounded. An honest node, which
-// answers each at most once, is never rejected, however late it is.
+// At most one answer to each round sent to a node is accepted, and memory is bounded. An honest node, which answers
+// each round at most once, is never rejected, however late it is.
 func TestAtMostOneAnswerForEachRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pending

@@ -9,9 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Permission is the decision of a node's site about a run. A node is asked once on each of its streams, before the
-// run's first round there. A site that answered a round has charged its records for it, even if others then deny the
-// run.
+// Permission is a site's decision about a run. A node is asked once per stream, before the run's first round there. A
+// site that answered a round has charged its records, even if others then deny the run.
 type Permission uint8
 
 // The permissions.
@@ -19,11 +18,11 @@ const (
 	NotAsked Permission = iota
 	Asked               // no answer came yet
 	Permitted
-	Undecided // people at the site have to decide
+	Undecided // people at the site must decide
 	Denied
 )
 
-// permissions are those of a stream, by run. They are dropped when the run ends.
+// permissions are a stream's permissions by run. They are dropped when the run ends.
 type permissions struct {
 	mu    sync.Mutex
 	byRun map[string]permission
@@ -32,9 +31,9 @@ type permissions struct {
 type permission struct {
 	is      Permission
 	since   time.Time
-	attempt uint64             // by which it was asked
-	why     string             // of what is undecided or denied
-	key     *conclavev1.RunKey // of a masked run that is permitted
+	attempt uint64             // the attempt that asked
+	why     string             // if undecided or denied
+	key     *conclavev1.RunKey // of a permitted masked run
 }
 
 func (ps *permissions) set(run string, p permission) {
@@ -45,8 +44,8 @@ func (ps *permissions) set(run string, p permission) {
 	ps.byRun[run] = p
 }
 
-// Permission returns what the node's site says of a run, and why where it does not permit it. A
-// denial is for the attempt alone: the site may have thought better of it since.
+// Permission returns the site's decision about a run and, if it is no permission, why. A denial holds only for the
+// attempt, because the site may change its mind.
 func (n *Node) Permission(run string, attempt uint64) (is Permission, why string) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
@@ -57,15 +56,15 @@ func (n *Node) Permission(run string, attempt uint64) (is Permission, why string
 	return p.is, p.why
 }
 
-// Inquire notes that the node is asked about a run.
+// Inquire records that the node is asked about a run.
 func (n *Node) Inquire(run string, attempt uint64) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	n.permissions.set(run, permission{is: Asked, attempt: attempt})
 }
 
-// Decide notes what the node's site says; false where it was not asked by the attempt, or said
-// it already. key comes with the permission of a masked run, nil with others.
+// Decide records the site's decision. It returns false if the attempt did not ask, or was answered already. key comes
+// with the permission of a masked run, and is nil otherwise.
 func (n *Node) Decide(run string, attempt uint64, is Permission, why string, key *conclavev1.RunKey) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
@@ -76,23 +75,23 @@ func (n *Node) Decide(run string, attempt uint64, is Permission, why string, key
 	return true
 }
 
-// RunKey is the node's key of a masked run that its site permits.
+// RunKey is the node's key for a masked run that its site permits.
 func (n *Node) RunKey(run string) *conclavev1.RunKey {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	return n.permissions.byRun[run].key
 }
 
-// Await notes that the node's site has to decide about a run after all: it is asked nothing
-// more in it until it is ready.
+// Await records that the node's site must decide about a run after all. The node is asked nothing more in it until it
+// is ready.
 func (n *Node) Await(run, why string) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	n.permissions.set(run, permission{is: Undecided, why: why})
 }
 
-// Ready ends the wait for a decision, drops a permission, and reports whether there was either. The node is asked
-// again. A masked run keeps its permission, whose key is in use.
+// Ready ends the wait for a decision or drops a permission, and reports whether there was one. The node is then asked
+// again. A masked run keeps its permission, because its key is in use.
 func (n *Node) Ready(run string) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
@@ -111,7 +110,7 @@ func (n *Node) Forget(run string) {
 	delete(n.permissions.byRun, run)
 }
 
-// Unpermitted is a run that a node's site does not let begin.
+// Unpermitted is a run that a node's site has not permitted.
 type Unpermitted struct {
 	Run   string
 	Is    Permission // Asked, Undecided or Denied
@@ -119,7 +118,7 @@ type Unpermitted struct {
 	Since time.Time
 }
 
-// Unpermitted are the open runs that the node's site has not let begin, by name.
+// Unpermitted lists the open runs that the node's site has not permitted, by name.
 func (n *Node) Unpermitted() (all []Unpermitted) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()

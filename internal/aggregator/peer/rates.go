@@ -21,12 +21,12 @@ type Rates struct {
 	of map[string]*rate.Limiter
 }
 
-// NewRates returns rates of a burst, which comes back by one in every such time.
+// NewRates returns rates with a burst that refills by one per interval.
 func NewRates(burst int, every time.Duration) *Rates {
 	return &Rates{burst: burst, every: every, now: time.Now, of: map[string]*rate.Limiter{}}
 }
 
-// Take uses up one of a name's; otherwise it returns in which time there is one again.
+// Take uses up one action of a name, or returns how long to wait for the next.
 func (r *Rates) Take(name string) (wait time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Rates) Take(name string) (wait time.Duration, ok bool) {
 	return wait, wait == 0
 }
 
-// Check is nil, or refuses a peer that did something too often, in words.
+// Check returns nil, or refuses a peer that did something too often. did says what, for the message.
 func (r *Rates) Check(id certs.Identity, did string) error {
 	wait, ok := r.Take(id.String())
 	if ok {
@@ -54,7 +54,7 @@ func (r *Rates) Check(id certs.Identity, did string) error {
 		wait.Round(time.Millisecond))
 }
 
-// forget drops those that have all of their burst: a new one is as good. Callers hold r.mu.
+// forget drops names with a full burst, which equal new ones. Callers hold r.mu.
 func (r *Rates) forget(now time.Time) {
 	for name, l := range r.of {
 		if l.TokensAt(now) >= float64(r.burst) {

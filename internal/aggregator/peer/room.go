@@ -6,12 +6,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 )
 
-// MostRoom bounds the bytes that the aggregator keeps for one student: of rounds that it sends, of
-// those that wait for an answer, of sums that it selects by, and of answers that it does not read.
+// MostRoom bounds in bytes what the aggregator keeps for one student: rounds being sent, rounds that wait for an
+// answer, sums for selections, and unread answers.
 const MostRoom = 128 << 20
 
-// Room counts bytes by student. A student that has too many is told to ask again: waiting would
-// let two rounds wait for each other.
+// Room counts bytes by student. A student with too many is told to retry: if rounds waited for room, two could wait
+// for each other.
 type Room struct {
 	most int
 
@@ -19,10 +19,10 @@ type Room struct {
 	byStudent map[string]int
 }
 
-// NewRoom returns a count with a bound in bytes for each student.
+// NewRoom returns a count with a limit in bytes for each student.
 func NewRoom(most int) *Room { return &Room{most: most, byStudent: map[string]int{}} }
 
-// Take sets bytes aside; Give gives them back.
+// Take reserves bytes; Give releases them.
 func (r *Room) Take(student string, bytes int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +34,7 @@ func (r *Room) Take(student string, bytes int) error {
 	return nil
 }
 
-// Give gives back what Take took.
+// Give releases what Take reserved.
 func (r *Room) Give(student string, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

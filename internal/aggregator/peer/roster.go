@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Roster are the live nodes of a dataset.
+// Roster is the set of live nodes of a dataset.
 type Roster struct {
 	mu    sync.Mutex
 	nodes map[ID]*Node
 	gone  map[ID]Departure
-	order []*Node // the nodes by site and name; replaced when they change, and never written to
+	order []*Node // sorted by site and name; replaced on change, never modified
 }
 
 // NewRoster returns a roster without nodes.
 func NewRoster() *Roster { return &Roster{nodes: map[ID]*Node{}, gone: map[ID]Departure{}} }
 
-// Join makes n the live stream of its node and returns the one that it replaces, nil if there is none.
+// Join makes n the live stream of its node and returns the stream that it replaces, or nil.
 func (r *Roster) Join(n *Node) (replaced *Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *Roster) Join(n *Node) (replaced *Node) {
 	return replaced
 }
 
-// Leave takes n out, unless a newer stream of the same node took its place.
+// Leave removes n unless a newer stream of the same node replaced it.
 func (r *Roster) Leave(n *Node) (gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,14 +48,14 @@ func (r *Roster) Leave(n *Node) (gone bool) {
 	return true
 }
 
-// place is where a node is among the nodes, or belongs. Callers hold r.mu.
+// place is the index at which a node is or belongs. Callers hold r.mu.
 func (r *Roster) place(id ID) (at int, found bool) {
 	return slices.BinarySearchFunc(r.order, id, func(n *Node, id ID) int {
 		return cmp.Or(cmp.Compare(n.ID.Site, id.Site), cmp.Compare(n.ID.Name, id.Name))
 	})
 }
 
-// Live returns the nodes, ordered by site and name, for reading.
+// Live returns the nodes sorted by site and name. Callers must not modify it.
 func (r *Roster) Live() []*Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()

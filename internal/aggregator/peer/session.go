@@ -15,11 +15,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
-// farewell is how long a connection stays after its certificate ended, so that its calls receive the reason.
+// farewell is how long a connection stays open after its certificate ended, so that its calls receive the reason.
 const farewell = time.Second
 
-// Sessions are the connections and calls of the aggregator's port. A certificate is good for
-// as long as it lasts and is not revoked, also on a connection that was made before.
+// Sessions are the connections and calls on the aggregator's port. Expiry and revocation of a certificate also end
+// existing connections.
 type Sessions struct {
 	certificates *tlsconfig.Credentials
 
@@ -33,7 +33,7 @@ func NewSessions(certificates *tlsconfig.Credentials) *Sessions {
 	return &Sessions{certificates: certificates, connections: map[string]*connection{}, calls: map[*Session]bool{}}
 }
 
-// connection is one of a peer whose certificate was good in the handshake.
+// connection is a connection whose certificate was valid in the handshake.
 type connection struct {
 	net.Conn
 	peer    *tlsconfig.Peer
@@ -76,7 +76,7 @@ func (c *connection) closeSoon() {
 	})
 }
 
-// Session is one call of a peer, for as long as the call lasts and the certificate is good.
+// Session is one call of a peer. It ends with the call or with the validity of the certificate.
 type Session struct {
 	Identity certs.Identity
 	Caller   Caller
@@ -86,14 +86,14 @@ type Session struct {
 	conn        *connection
 
 	once   sync.Once
-	ended  chan struct{} // closed when the certificate is no longer good
+	ended  chan struct{} // closed when the certificate becomes invalid
 	reason error         // why; written before ended is closed
 	cancel context.CancelCauseFunc
 }
 
 type sessionKey struct{}
 
-// SessionOf returns the session of a call by the call's context, an empty one if there is none.
+// SessionOf returns the session in a call's context, or an empty one.
 func SessionOf(ctx context.Context) *Session {
 	if s, ok := ctx.Value(sessionKey{}).(*Session); ok {
 		return s
@@ -101,8 +101,8 @@ func SessionOf(ctx context.Context) *Session {
 	return &Session{}
 }
 
-// Begin adds a call of a peer from an address; [Session.Leave] ends it. The context ends when
-// the certificate does.
+// Begin adds a peer's call from an address; [Session.Leave] ends it. The context ends when the certificate becomes
+// invalid.
 func (s *Sessions) Begin(
 	ctx context.Context, address string, certificate *x509.Certificate, id certs.Identity, by Caller,
 ) (context.Context, *Session) {
@@ -125,8 +125,8 @@ func (s *Session) Leave() {
 	s.cancel(nil)
 }
 
-// Check looks at the certificate; it is for every message, received or sent. Once the
-// certificate was not good the session stays ended.
+// Check verifies the certificate. It is called for every message, received or sent. Once the certificate was invalid
+// the session stays ended.
 func (s *Session) Check() error {
 	if err := s.Reason(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Session) Check() error {
 	return s.Reason()
 }
 
-// Ended is closed when the certificate is no longer good.
+// Ended is closed when the certificate becomes invalid.
 func (s *Session) Ended() <-chan struct{} { return s.ended }
 
 // Reason is why the session ended, nil until its end is noticed.
@@ -159,23 +159,23 @@ func (s *Session) Reason() error {
 	}
 }
 
-// HangUp closes the connection of the call, with all other calls on it.
+// HangUp closes the call's connection, with all other calls on it.
 func (s *Session) HangUp() {
 	if s.conn != nil {
 		_ = s.conn.Close() // it may be closed already
 	}
 }
 
-// Revoked is nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
+// Revoked returns nil unless the session's certificate is revoked; see [tlsconfig.Credentials.Revoked].
 func (s *Session) Revoked() error { return s.from.certificates.Revoked(s.certificate) }
 
 // Expires is when the session's certificate ends.
 func (s *Session) Expires() time.Time { return s.certificate.Expires() }
 
-// Edition is the edition of the list of revoked certificates; see [tlsconfig.Credentials.Edition].
+// Edition is the edition of the revocation list; see [tlsconfig.Credentials.Edition].
 func (s *Session) Edition() uint64 { return s.from.certificates.Edition() }
 
-// Sweep ends the sessions and connections whose certificate is no longer good.
+// Sweep ends sessions and connections whose certificate is no longer valid.
 func (s *Sessions) Sweep() {
 	s.mu.Lock()
 	calls := maps.Clone(s.calls)

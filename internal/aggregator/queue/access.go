@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// MayAsk refuses rounds of a run, and its end, to all but whose run it is: the worker that holds
-// it with the claim; once it has ended, who submitted it or held it last; and of a run that did
-// not come from the queue, who opened it.
+// MayAsk decides who may ask rounds of a run and end it. A queued run belongs to the worker that presents its claim
+// and, once it has ended, to its submitter and last worker. A run outside the queue belongs to the student that
+// opened it.
 func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
 	e, queued := q.get(run)
 	r := e.record
@@ -29,7 +29,7 @@ func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
 	return nil
 }
 
-// MayRead refuses what is known of a run to all but operators and whose run it is.
+// MayRead refuses information on a run to all but operators and the run's students.
 func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 	e, _ := q.get(run)
 	if by.Role != certs.RoleOperator && !ours(e, opener, by) {
@@ -39,8 +39,8 @@ func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 	return nil
 }
 
-// Fetchable is a run that is done, for who submitted it. All others are told what they are told of a run that there
-// is not.
+// Fetchable returns a finished run for its submitter. Anyone else gets the same error as for a run that does not
+// exist.
 func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission, error) {
 	e, _ := q.get(run)
 	if by.Role != certs.RoleStudent || by.Name == "" || by.Name != e.record.By {
@@ -53,7 +53,7 @@ func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission
 	return e.record, nil
 }
 
-// Requester names who wants a run: who submitted it, or opened it without the queue.
+// Requester names the student that wants a run: its submitter or, outside the queue, the student that opened it.
 func (q *Queue) Requester(run, opener string) string {
 	if e, queued := q.get(run); queued {
 		return e.record.By
@@ -61,13 +61,13 @@ func (q *Queue) Requester(run, opener string) string {
 	return opener
 }
 
-// ours says whether a run is that of a student: who opened it, submitted it, or holds it.
+// ours reports whether a student opened, submitted or runs a run.
 func ours(e entry, opener string, by certs.Identity) bool {
 	return by.Name != "" && slices.Contains([]string{opener, e.record.By, e.record.Holder}, by.Name)
 }
 
-// Remove drops what is stored of a run that has ended, for an operator or its requester: a worker that only
-// held it drops nothing.
+// Remove drops the stored data of a run that has ended, for an operator or its requester. A worker that only ran it
+// drops nothing.
 func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coordinator.Run, error) {
 	if err := q.lock(ctx); err != nil {
 		return coordinator.Run{}, err

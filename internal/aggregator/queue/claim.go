@@ -14,18 +14,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Claim is a run in the hands of a worker, for as long as one stream of the worker lasts.
+// Claim is a run that a worker has, for the life of one stream of the worker.
 type Claim struct {
 	Record coordinator.Submission
 
 	queue *Queue
-	// ended is closed when the run is no longer the worker's, or another stream is.
+	// ended is closed when the worker loses the run, or another stream takes over.
 	ended chan struct{}
 	once  sync.Once
 }
 
-// Ended is closed when the run is no longer the worker's, or another stream of it holds the
-// run; [Queue.Ended] says which.
+// Ended is closed when the worker loses the run, or another of its streams takes over; [Queue.Ended] says which.
 func (c *Claim) Ended() <-chan struct{} { return c.ended }
 
 func (c *Claim) end() {
@@ -34,8 +33,8 @@ func (c *Claim) end() {
 	}
 }
 
-// Resume makes a new stream that of the worker that holds a run with a claim; an earlier
-// stream ends. It returns nil where the run is not the worker's.
+// Resume attaches a new stream to the worker that has a run by a claim, and ends an earlier stream. It returns nil if
+// the worker does not have the run.
 func (q *Queue) Resume(run, claim, holder string) *Claim {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -46,7 +45,7 @@ func (q *Queue) Resume(run, claim, holder string) *Claim {
 	return q.connect(e)
 }
 
-// connect begins the claim of a stream. Callers hold q.mu.
+// connect starts a stream's claim. Callers hold q.mu.
 func (q *Queue) connect(e *entry) *Claim {
 	e.claim.end()
 	e.claim = &Claim{Record: e.record, queue: q, ended: make(chan struct{})}
@@ -54,7 +53,7 @@ func (q *Queue) connect(e *entry) *Claim {
 	return e.claim
 }
 
-// Disconnect says that the stream is gone. The worker has its grace to come back.
+// Disconnect records that the stream ended. The worker can return within its grace period.
 func (c *Claim) Disconnect() {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
@@ -64,7 +63,7 @@ func (c *Claim) Disconnect() {
 	}
 }
 
-// Report takes the worker's progress. Watchers look every second.
+// Report records the worker's progress. Watchers look every second.
 func (c *Claim) Report(p *conclavev1.RunProgress) {
 	for _, text := range []*string{&p.Of, &p.Waiting, &p.Part} {
 		if *text != "" {
@@ -79,12 +78,12 @@ func (c *Claim) Report(p *conclavev1.RunProgress) {
 	}
 }
 
-// GiveBack puts the run back into the queue because its worker says so.
+// GiveBack returns the run to the queue at its worker's request.
 func (c *Claim) GiveBack(by peer.Caller) error {
 	return c.queue.giveBack(by, c.Record.Name, c.Record.Claim, fmt.Sprintf("worker %q gave it back", c.Record.Worker))
 }
 
-// Claimed is the run as its worker gets it.
+// Claimed is the run as sent to its worker.
 func (c *Claim) Claimed(ctx context.Context) (*conclavev1.ClaimedRun, error) {
 	files, err := c.queue.Store.SubmittedFiles(ctx, c.Record)
 	if err != nil {
@@ -100,7 +99,7 @@ func (c *Claim) Claimed(ctx context.Context) (*conclavev1.ClaimedRun, error) {
 	}, nil
 }
 
-// Ended tells a worker why a run is not its own.
+// Ended tells a worker why it no longer has a run.
 func (q *Queue) Ended(run string) *conclavev1.EndedRun {
 	e, known := q.get(run)
 	if !known {

@@ -15,17 +15,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// One that ends every worker that takes it would stop the queue.
+// Without these bounds, a run that kills each worker would stop the queue.
 const (
 	// mostLosses is how often a run may lose its worker without a release in between.
 	mostLosses = 3
-	// mostLossesEver is how often at all: one that asks a question before it ends its worker would go on
-	// for ever. Workers that stop in order do not count.
+	// mostLossesEver is how often a run may lose its worker in total: a run that asks a question before it kills each
+	// worker would otherwise go on forever. Workers that stop in order do not count.
 	mostLossesEver = 20
 )
 
-// Keep gives runs back whose worker does not come back, or waits where another run could begin, until the server
-// stops.
+// Keep returns runs to the queue until the server stops: runs whose worker does not come back, and waiting runs in
+// whose place another could begin.
 func (q *Queue) Keep() {
 	tick := time.NewTicker(min(time.Second, q.Grace/4))
 	defer tick.Stop()
@@ -62,8 +62,8 @@ func (q *Queue) abandoned() (lost []coordinator.Submission) {
 	return lost
 }
 
-// giveBack puts a run back into the queue, if it is still held with the claim. An open round
-// goes on for a while, for the next worker to ask it again.
+// giveBack returns a run to the queue if the claim still has it. An open round continues for a while, so that the
+// next worker can ask it again.
 func (q *Queue) giveBack(by peer.Caller, name, claim, why string) error {
 	leading := q.Lifetime.Leading()
 	if err := q.lock(leading); err != nil {
@@ -77,7 +77,7 @@ func (q *Queue) giveBack(by peer.Caller, name, claim, why string) error {
 	return q.returned(by, record, err, why)
 }
 
-// lose puts a run back whose worker is gone, if it is still held with the record's claim.
+// lose returns a run to the queue because its worker is gone, if the record's claim still has it.
 func (q *Queue) lose(record coordinator.Submission, why string) error {
 	leading := q.Lifetime.Leading()
 	if err := q.lock(leading); err != nil {
@@ -90,8 +90,7 @@ func (q *Queue) lose(record coordinator.Submission, why string) error {
 	return q.lost(leading, record, why)
 }
 
-// lost is lose for callers that hold the queue's turn. A run that loses its worker again and
-// again ends.
+// lost is lose for callers that hold the queue's turn. A run that loses its worker too often ends.
 func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why string) error {
 	run, err := q.Store.Run(ctx, record.Name)
 	if err != nil && !isNoRun(err) {
@@ -117,13 +116,13 @@ func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why str
 	return err
 }
 
-// heldWith says whether a worker holds a run with a claim. Callers hold the queue's turn.
+// heldWith reports whether a worker has a run by this claim. Callers hold the queue's turn.
 func (q *Queue) heldWith(name, claim string) bool {
 	e, ok := q.get(name)
 	return ok && e.record.State == coordinator.Running && e.record.Claim == claim
 }
 
-// returned takes over that a run was put back. Callers hold the queue's turn.
+// returned records that a run is back in the queue. Callers hold the queue's turn.
 func (q *Queue) returned(by peer.Caller, record coordinator.Submission, err error, why string) error {
 	if err := q.took(record, err); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (q *Queue) returned(by peer.Caller, record coordinator.Submission, err erro
 	return nil
 }
 
-// end ends a run of the queue. Callers hold the queue's turn.
+// end ends a queued run. Callers hold the queue's turn.
 func (q *Queue) end(ctx context.Context, by peer.Caller, name string, end coordinator.End) (
 	coordinator.Submission, error) {
 	closed, err := q.Rounds.EndRun(ctx, name)
@@ -160,7 +159,7 @@ func (q *Queue) end(ctx context.Context, by peer.Caller, name string, end coordi
 	return record, nil
 }
 
-// Finish ends a run in the words of its worker.
+// Finish ends a run with its worker's outcome.
 func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end coordinator.End) (
 	*conclavev1.RunStatus, error) {
 	if err := q.lock(ctx); err != nil {
@@ -184,8 +183,7 @@ func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end co
 	return q.status(ctx, e)
 }
 
-// Cancel ends a run before its time, for an operator or the student whose run it is. By force it
-// ends one that did not come from the queue.
+// Cancel ends a run early, for an operator or the run's student. With force it also ends a run outside the queue.
 func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force bool) (*conclavev1.RunStatus, error) {
 	if err := q.lock(ctx); err != nil {
 		return nil, err
@@ -216,8 +214,8 @@ func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force 
 	return q.status(ctx, e)
 }
 
-// cancelDirect closes a run that a student opened itself, which may be gone or at work: nobody
-// here knows. Callers hold the queue's turn, so that no run of the name is submitted meanwhile.
+// cancelDirect closes a run that a student opened outside the queue. The aggregator cannot know whether that run is
+// still active. Callers hold the queue's turn, so that no run of the same name is submitted meanwhile.
 func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, force bool) (
 	*conclavev1.RunStatus, error) {
 	record, err := q.Store.Run(ctx, run)

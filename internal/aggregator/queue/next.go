@@ -20,14 +20,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// roomEvery is how often a run that waits for room is looked at, besides after changes.
+// roomEvery is how often a run that waits for budget is checked, besides after changes.
 const roomEvery = 5 * time.Second
 
-// ErrLeft is the end of a worker that waited.
+// ErrLeft reports that a waiting worker left.
 var ErrLeft = errors.New("the worker left")
 
-// Next waits until there is a run for a worker, and makes it that worker's. It returns ErrLeft
-// when ctx ends first.
+// Next waits for a run and gives it to a worker. It returns ErrLeft if ctx ends first.
 func (q *Queue) Next(ctx context.Context, by *peer.Session, w *conclavev1.Worker) (*Claim, error) {
 	defer q.attend(w.GetDataset())()
 	look := time.NewTicker(roomEvery)
@@ -59,8 +58,7 @@ func (q *Queue) Next(ctx context.Context, by *peer.Session, w *conclavev1.Worker
 	}
 }
 
-// tryNext makes the next run a worker's, if there is one that can begin; otherwise it returns
-// nil.
+// tryNext gives the next run that can begin to a worker, or returns nil.
 func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string) (*Claim, error) {
 	if err := q.lock(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -77,7 +75,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 	for _, e := range q.list(w.GetDataset()) {
 		if e.record.State == coordinator.Running && e.claim == nil &&
 			e.record.Worker == w.GetName() && e.record.Holder == holder {
-			// It ended, and is back before its grace was over.
+			// The worker ended and returned within its grace period.
 			why := fmt.Sprintf("worker %q ended, and began anew", w.GetName())
 			if err := q.lost(q.Lifetime.Leading(), e.record, why); err != nil {
 				return nil, err
@@ -87,7 +85,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 	by := process{holder, processOf(w)}
 	held := q.heldBy(w.GetDataset(), by)
 	if slices.ContainsFunc(held, coordinator.Submission.Lost) {
-		return nil, nil // a run that was lost has the process to itself
+		return nil, nil // a run that was lost runs alone in its process
 	}
 	next, err := q.first(ctx, w.GetDataset(), w, by, held)
 	if err != nil || next == nil {
@@ -107,13 +105,13 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 	return q.connect(q.byName[record.Name]), nil
 }
 
-// first returns the first run in line that a worker of a process may have, which holds others; nil where
-// there is none. Callers hold the queue's turn.
+// first returns the first run in line for a worker whose process has other runs, or nil. Callers hold the queue's
+// turn.
 func (q *Queue) first(ctx context.Context, dataset string, w *conclavev1.Worker, by process,
 	held []coordinator.Submission) (*entry, error) {
 	full := false
 	for _, e := range q.line(dataset) {
-		// What gave its worker away is reserved for, and may be what others wait for that do not fit.
+		// A run that gave up its worker has budget reserved, which may be what others behind it wait for.
 		if e.record.State != coordinator.Waiting || full && e.behind == 0 {
 			continue
 		}
@@ -124,7 +122,7 @@ func (q *Queue) first(ctx context.Context, dataset string, w *conclavev1.Worker,
 		case begins == passed:
 			continue
 		case begins == blocked:
-			full = true // and with it all behind it
+			full = true // and so all runs behind it
 			continue
 		}
 		switch q.apart(e.record, by, held) {
@@ -137,18 +135,18 @@ func (q *Queue) first(ctx context.Context, dataset string, w *conclavev1.Worker,
 	return nil, nil
 }
 
-// How a run that waits stands to a worker that asks.
+// turn is what a waiting run means for a worker that asks.
 type turn int
 
 const (
 	begin   turn = iota
-	passed       // not for this worker, or no longer
-	blocked      // it has to wait, and others behind it
+	passed       // not for this worker, or ended
+	blocked      // it must wait, and so must those behind it
 )
 
-// mayBegin answers whether a worker may have a run that waits, any worker where w is nil. One that does not fit what is
-// left of the dataset's budget, or its study, ends here, at no cost; one that does not fit beside what others
-// may still spend waits for them. Callers hold the queue's turn.
+// mayBegin decides whether a worker, or any worker if w is nil, may have a waiting run. A run that exceeds the
+// dataset's remaining budget, or violates its study, ends here at no cost. One that only exceeds what others may
+// still spend waits for them. Callers hold the queue's turn.
 func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *conclavev1.Worker) (turn, error) {
 	r, err := q.Store.Run(ctx, s.Name)
 	switch {
@@ -157,7 +155,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 			"gone",
 			s.Worker, r.Forgotten))
 		return passed, nil
-	case err == nil: // it was opened before, and is reserved for
+	case err == nil: // it was opened before, so its budget is reserved
 		return begin, nil
 	case !isNoRun(err):
 		return passed, err
@@ -193,7 +191,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 	return begin, nil
 }
 
-// openRuns names runs of a dataset that are open or running, a few of them.
+// openRuns names a few of a dataset's open or running runs.
 func openRuns(room coordinator.Room, running []coordinator.Submission) string {
 	var names []string
 	for _, r := range room.Open {
@@ -212,7 +210,7 @@ func openRuns(room coordinator.Room, running []coordinator.Submission) string {
 	return "the open runs " + strings.Join(names, ", ") + more
 }
 
-// attend counts a worker that waits, until the function that it returns is called.
+// attend counts a waiting worker until the returned function is called.
 func (q *Queue) attend(dataset string) func() {
 	add := func(n int) {
 		q.mu.Lock()
@@ -224,7 +222,7 @@ func (q *Queue) attend(dataset string) func() {
 	return func() { add(-1) }
 }
 
-// workers is the number of workers of a dataset that are connected.
+// workers is the number of connected workers of a dataset.
 func (q *Queue) workers(dataset string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package queue holds the runs that were submitted, and gives them to workers. What lasts is
-// in etcd, and changed there first; only the leader changes it, so that the [Queue] is a true
-// copy. Which worker is connected, and how far it is, is known here alone.
+// Package queue has the submitted runs and gives them to workers. Durable state is written to etcd first. Only the
+// leader writes it, so the [Queue] is a true copy. Which workers are connected, and their progress, is only in
+// memory.
 package queue
 
 import (
@@ -31,53 +31,53 @@ type Options struct {
 	Lifetime *lifetime.Lifetime
 	Audit    peer.AuditLog
 	Log      *zap.Logger
-	Grace    time.Duration // how long a run stays with a worker that is not connected
-	// Patience is how long a worker waits for a quorum with a run while others wait for a worker.
+	Grace    time.Duration // how long a disconnected worker keeps its run
+	// Patience is how long a worker may wait for a quorum while other runs wait for a worker.
 	Patience time.Duration
-	MostRuns int // how many runs a student may ever have opened or, here, left unopened
-	// MostEntries bounds the entries of the plans of such runs of a student on a dataset.
+	MostRuns int // how many runs a student may ever open or, here, leave unopened
+	// MostEntries bounds the plan entries of these runs per student and dataset.
 	MostEntries int
 }
 
-// Queue is what the leader knows of the runs that were submitted.
+// Queue is the leader's copy of the submitted runs.
 type Queue struct {
 	Options
-	turn lifetime.Turn // of who changes a run's state
-	// stale says that a change may have happened without an answer, under turn: the copy is
-	// made anew before the next one.
+	turn lifetime.Turn // held to change a run's state
+	// stale says that a change may have happened without an answer, so the copy must be reloaded before the next
+	// change. Guarded by turn.
 	stale bool
-	// emptied is the process of each dataset that takes nothing more until it holds no run, under turn: see apart.
+	// emptied has for each dataset the process that takes no new run until it has none; see apart. Guarded by turn.
 	emptied map[string]process
 
 	mu     sync.Mutex
 	byName map[string]*entry
-	// changed is closed and replaced when something changes that others may wait for.
+	// changed is closed and replaced at each change that others may wait for.
 	changed chan struct{}
-	// waiting counts the workers that wait for a run, by dataset.
+	// waiting counts the waiting workers by dataset.
 	waiting map[string]int
 }
 
-// entry is a run of the queue. Its fields change under Queue.mu.
+// entry is a queued run. Its fields are guarded by Queue.mu.
 type entry struct {
-	// record is without spec and plan once the run has ended: nobody asks for them.
+	// record has no spec and plan once the run has ended, because nobody needs them.
 	record coordinator.Submission
-	// Of the spec.
+	// From the spec.
 	teachers uint32
 	purpose  string
 	study    *study.Block
-	// claim is that of the worker that holds it, nil while there is none since lost.
+	// claim is the current worker's claim, nil after a loss.
 	claim    *Claim
 	lost     time.Time
 	progress *conclavev1.RunProgress
-	// halted is since when its worker waits for a quorum with it, zero where it does not; behind its place
-	// since it last gave its worker away for that.
+	// halted is when its worker began to wait for a quorum, zero if it does not. behind is its place since it last
+	// gave up its worker for that.
 	halted time.Time
 	behind int64
-	// note says what a run that waits waits for.
+	// note says what a waiting run waits for.
 	note string
 }
 
-// New reads the queue as the last leader left it. Workers have their grace to come back.
+// New loads the queue as the last leader left it. Workers can return within their grace period.
 func New(ctx context.Context, o Options) (*Queue, error) {
 	q := &Queue{
 		Options: o,
@@ -112,8 +112,8 @@ func (q *Queue) lock(ctx context.Context) error {
 	return nil
 }
 
-// took takes over what a change made of a run, or remembers that nobody knows. Callers hold
-// the queue's turn.
+// took applies the result of a change, or marks the copy stale if the result is unknown. Callers hold the queue's
+// turn.
 func (q *Queue) took(record coordinator.Submission, err error) error {
 	if err != nil {
 		q.stale = true
@@ -123,7 +123,7 @@ func (q *Queue) took(record coordinator.Submission, err error) error {
 	return nil
 }
 
-// set takes over how a run stands, after etcd has it.
+// set applies a run's state once etcd has it.
 func (q *Queue) set(record coordinator.Submission) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,27 +145,27 @@ func (q *Queue) set(record coordinator.Submission) {
 	q.wake()
 }
 
-// wake tells everybody who waits for a change. Callers hold q.mu.
+// wake notifies everybody who waits for a change. Callers hold q.mu.
 func (q *Queue) wake() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
 
-// Poke has runs that wait looked at again, because a run closed.
+// Poke makes the queue check waiting runs again, because a run closed.
 func (q *Queue) Poke() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wake()
 }
 
-// Changed is a channel that is closed at the next change.
+// Changed returns a channel that is closed at the next change.
 func (q *Queue) Changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.changed
 }
 
-// get returns a run of the queue as it is now.
+// get returns the current state of a queued run.
 func (q *Queue) get(name string) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,8 +175,7 @@ func (q *Queue) get(name string) (entry, bool) {
 	return entry{}, false
 }
 
-// list returns the runs of a dataset, or all where it is empty, in the order of their
-// submission.
+// list returns the runs of a dataset, or of all if it is empty, in order of submission.
 func (q *Queue) list(dataset string) []entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -199,7 +198,7 @@ func (q *Queue) in(dataset string, states ...coordinator.State) (found []coordin
 	return found
 }
 
-// note says what a run waits for.
+// note records what a run waits for.
 func (q *Queue) note(name, note string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

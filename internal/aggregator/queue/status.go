@@ -36,7 +36,7 @@ func (q *Queue) Counts(dataset string) map[string]int {
 	return counts
 }
 
-// Find returns how a run stands, of the queue or not, and how far its worker is.
+// Find returns the status of any run, queued or not, and its worker's progress.
 func (q *Queue) Find(ctx context.Context, run string) (*conclavev1.RunStatus, *conclavev1.RunProgress, error) {
 	if e, ok := q.get(run); ok {
 		status, err := q.status(ctx, e)
@@ -52,7 +52,7 @@ func (q *Queue) Find(ctx context.Context, run string) (*conclavev1.RunStatus, *c
 	return statusOfRun(r), nil, nil
 }
 
-// RunFile is the run.yaml of a run of the queue, nil of others.
+// RunFile is the run.yaml of a queued run, nil for others.
 func (q *Queue) RunFile(ctx context.Context, run string) ([]byte, error) {
 	e, ok := q.get(run)
 	if !ok {
@@ -62,8 +62,8 @@ func (q *Queue) RunFile(ctx context.Context, run string) ([]byte, error) {
 	return files.Run, err
 }
 
-// List returns how the runs of a dataset stand that a caller may know of: those of the queue in their order,
-// then those that students opened themselves. No others are read.
+// List returns the status of a dataset's runs that a caller may see: queued runs in order, then runs that students
+// opened outside the queue. It reads no others.
 func (q *Queue) List(ctx context.Context, dataset string, by certs.Identity) ([]*conclavev1.RunStatus, error) {
 	queued := q.list(dataset)
 	ofQueue := map[string]bool{}
@@ -77,7 +77,7 @@ func (q *Queue) List(ctx context.Context, dataset string, by certs.Identity) ([]
 	var names []string
 	for name, r := range opened {
 		if ofQueue[name] {
-			r.By = "" // it is of who submitted it, and who holds it
+			r.By = "" // the submitter and the holder stand for it
 		}
 		if q.MayRead(name, r.By, by) == nil {
 			names = append(names, name)
@@ -115,7 +115,7 @@ func (q *Queue) List(ctx context.Context, dataset string, by certs.Identity) ([]
 	return append(all, direct...), nil
 }
 
-// status is how a run of the queue stands, with what the ledger has of it.
+// status is the status of a queued run, with its figures from the ledger.
 func (q *Queue) status(ctx context.Context, e entry) (*conclavev1.RunStatus, error) {
 	r, err := q.Store.Run(ctx, e.record.Name)
 	if err != nil && !isNoRun(err) {
@@ -126,7 +126,7 @@ func (q *Queue) status(ctx context.Context, e entry) (*conclavev1.RunStatus, err
 	return status, nil
 }
 
-// place counts the runs of the dataset that wait up to a run.
+// place counts the dataset's waiting runs up to and including a run.
 func (q *Queue) place(s coordinator.Submission) (place uint32) {
 	if s.State != coordinator.Waiting {
 		return 0
@@ -163,18 +163,17 @@ func statusOfEntry(e entry, r coordinator.Run) *conclavev1.RunStatus {
 	return status
 }
 
-// minuteOf cuts a time of the queue to its minute. How long a run took depends on records, by little;
-// nothing that is shared tells it more finely.
+// minuteOf truncates a time of the queue to its minute. The duration of a run depends slightly on records, so nothing
+// shared is more precise.
 func minuteOf(at string) string {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {
-		return "" // it did not happen yet
+		return "" // it has not happened yet
 	}
 	return t.Truncate(time.Minute).Format(time.RFC3339)
 }
 
-// statusOfRun is how a run stands that a student opened itself. The ledger tells whether it is
-// open.
+// statusOfRun is the status of a run outside the queue. The ledger tells whether it is open.
 func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
 	spec := specOf(r.Spec)
 	status := &conclavev1.RunStatus{
@@ -190,7 +189,7 @@ func statusOfRun(r coordinator.Run) *conclavev1.RunStatus {
 	return status
 }
 
-// specOf reads a stored spec; nil, which has no fields, where it cannot be read.
+// specOf parses a stored spec; it returns nil, whose fields are all empty, if parsing fails.
 func specOf(raw []byte) *conclavev1.RunSpec {
 	spec := new(conclavev1.RunSpec)
 	if proto.Unmarshal(raw, spec) != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/coordinator"
 )
 
-// How long a run took is told to the minute, and no more finely.
+// The duration of a run is reported to the minute and no more finely.
 func TestTimesOfTheQueueAreCut(t *testing.T) {
 	var e entry
 	e.record.Submitted = "2026-03-04T05:06:07.089Z"

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxWaiting bounds the runs that wait on a dataset, maxWaitingOf those of one student.
+	// maxWaiting bounds the waiting runs of a dataset, maxWaitingOf those of one student.
 	maxWaiting   = 1000
 	maxWaitingOf = 100
 )
@@ -26,14 +26,13 @@ const (
 type Submission struct {
 	Record   coordinator.Submission
 	Files    coordinator.Files
-	Study    *study.Block // of its spec, nil for none
+	Study    *study.Block // from its spec; nil without a study
 	Teachers uint32
-	// Overcommit queues a run also where it only fits if others leave something.
+	// Overcommit also queues a run that only fits if others leave some budget.
 	Overcommit bool
 }
 
-// Submit queues a run, or finds it again. The answer says how it stands, and how the budget of
-// its dataset does.
+// Submit queues a run, or finds it again. The response has its status and its dataset's budget.
 func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*conclavev1.SubmitRunResponse, error) {
 	if err := q.lock(ctx); err != nil {
 		return nil, err
@@ -76,8 +75,8 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 	}, err
 }
 
-// counts refuses a run of a student that has had as many as it ever may, or with as many entries in their
-// plans: those that were opened stay in the ledger, and those that ended without leave a record here.
+// counts refuses a run if its student has reached the limit on runs or on their plan entries. Opened runs count
+// because they stay in the ledger, ended unopened runs because they leave a record here.
 func (q *Queue) counts(ctx context.Context, s coordinator.Submission) error {
 	student := s.By
 	runs, err := q.Rounds.Opened(ctx, func(r round.Opened) bool { return r.Student == student })
@@ -106,9 +105,8 @@ func (q *Queue) counts(ctx context.Context, s coordinator.Submission) error {
 	return nil
 }
 
-// fits answers whether a new run would fit beside all that runs before it may spend. It
-// refuses one that can no longer fit, and one that would only fit if others leave something,
-// unless overcommit says that this is wanted.
+// fits decides whether a new run fits beside all that earlier runs may spend. It refuses a run that can no longer fit
+// and, without overcommit, one that only fits if others leave some budget.
 func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit bool) (bool, error) {
 	queued := q.in(s.Dataset, coordinator.Waiting, coordinator.Running)
 	if len(queued) >= maxWaiting {
@@ -125,7 +123,7 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 		return false, fault.Refusedf("%d runs of student %q wait on dataset %q or are held by workers, the most there "+
 			"may be; cancel some, or submit later", ofStudent, s.By, s.Dataset)
 	}
-	if s.Budget.Filter == privacy.FilterPLD { // takes a while, and has to hold whatever others do
+	if s.Budget.Filter == privacy.FilterPLD { // slow, and must hold whatever others do
 		if _, err := s.Plan.Check(s.Budget); err != nil {
 			return false, fmt.Errorf("run %q: %w", s.Name, err)
 		}
@@ -173,8 +171,7 @@ func (q *Queue) room(ctx context.Context, dataset string) (coordinator.Room, err
 	return q.Store.Room(ctx, dataset, open)
 }
 
-// Budget is how the budget of a dataset stands, and the epsilon that one more run of a delta
-// could have.
+// Budget is the state of a dataset's budget, with the epsilon that one more run at this delta could have.
 func (q *Queue) Budget(ctx context.Context, dataset string, delta float64) (*conclavev1.DatasetBudget, float64, error) {
 	queued := q.in(dataset, coordinator.Waiting, coordinator.Running)
 	room, err := q.room(ctx, dataset)

@@ -10,21 +10,20 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A run may rightly wait for days until sites approve it, and it may wait for teachers that will never be
-// there. Nobody can tell which. So it keeps its worker only while no other run could have that.
+// A run may wait for days until sites approve it, or wait for teachers that never come. Nobody can tell which. So it
+// keeps its worker only while no other run could use the worker.
 
-// place orders a run among those that wait: by its submission, or behind those that were there when it last
-// gave its worker away.
+// place orders waiting runs: by submission, or behind the runs that waited when it last gave up its worker.
 func (e entry) place() int64 { return max(e.record.Order, e.behind) }
 
-// line lists the runs of a dataset in the order in which they have their turn.
+// line lists the runs of a dataset by turn.
 func (q *Queue) line(dataset string) []entry {
 	all := q.list(dataset)
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.place(), b.place()) })
 	return all
 }
 
-// halts notes since when a run waits for a quorum, in the words of its worker. Callers hold q.mu.
+// halts records since when a run waits for a quorum, as its worker reports it. Callers hold q.mu.
 func (e *entry) halts(p *conclavev1.RunProgress) {
 	switch {
 	case !p.GetHalted():
@@ -34,9 +33,8 @@ func (e *entry) halts(p *conclavev1.RunProgress) {
 	}
 }
 
-// yield gives back a run of a dataset whose worker has waited with it for a quorum for longer than the
-// patience, where another run could begin. It goes behind all others, and goes on from there: nothing of it
-// was asked of nodes yet that is not stored.
+// yield returns a run to the queue if its worker has waited for a quorum for longer than the patience and another run
+// could begin. The run moves to the end of the line. It loses nothing: everything that nodes were asked is stored.
 func (q *Queue) yield(dataset string) error {
 	leading := q.Lifetime.Leading()
 	all := q.list(dataset)
@@ -70,7 +68,7 @@ func (q *Queue) yield(dataset string) error {
 	return q.returned(peer.Caller{}, record, err, why)
 }
 
-// goBehind sets a run's place among those that wait, and returns the one before.
+// goBehind sets a run's place in line and returns the earlier one.
 func (q *Queue) goBehind(name string, place int64) (before int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

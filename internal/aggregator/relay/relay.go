@@ -1,6 +1,6 @@
-// Package relay passes bundles of finished runs on, from the workers that have them to who submitted the runs.
-// Nothing of a bundle is kept: a worker sends a chunk when the one before it was taken. It knows no gRPC, and not
-// what is in a bundle, which who fetches it verifies.
+// Package relay passes bundles of finished runs from workers to the students that submitted the runs. It stores
+// nothing: a worker sends a chunk when the previous one was taken. It knows no gRPC and does not read bundles; the
+// student verifies them.
 package relay
 
 import (
@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// mostOfOne bundles are fetched by one certificate's name at the same time, and mostOfOffer from one stream of
-	// a worker, which goes on with its runs meanwhile.
+	// mostOfOne bounds concurrent fetches of one certificate name. mostOfOffer bounds those from one worker stream,
+	// whose worker continues its runs meanwhile.
 	mostOfOne   = 2
 	mostOfOffer = 4
-	// mostOffers bounds the streams by which the workers of a name hand out runs.
+	// mostOffers bounds the streams that workers of one name offer runs on.
 	mostOffers = 256
-	// mostLeft bounds the workers of which it is remembered since when they are away.
+	// mostLeft bounds the absent workers whose last time is remembered.
 	mostLeft = 4096
-	// busyFor is when a fetch is tried again that found no place.
+	// busyFor is when a fetch that found no free place may retry.
 	busyFor = 5 * time.Second
 )
 
-// Limits bound what is passed on.
+// Limits bound transfers.
 type Limits struct {
-	// MostBytes is the size that a bundle may have, MostAtOnce how many are passed on at the same time.
+	// MostBytes is the largest bundle, MostAtOnce the number of concurrent transfers.
 	MostBytes  int64
 	MostAtOnce int
-	// Patience is how long a fetch waits for the worker's next word, and for its chunks to be read.
+	// Patience is how long a fetch waits for the worker's next message, and for the student to read chunks.
 	Patience time.Duration
 }
 
-// Source names a worker's process: its dataset, the name in its certificate, and its own.
+// Source names a worker's process: its dataset, the name in its certificate, and its own name.
 type Source struct{ Dataset, Holder, Process string }
 
-// Relay knows which workers hand out runs, and who fetches some.
+// Relay tracks which workers offer runs and who fetches them.
 type Relay struct {
 	Limits
 	began time.Time
 
 	mu        sync.Mutex
-	offers    []*Offer // in the order in which they came
+	offers    []*Offer // in order of arrival
 	left      map[Source]time.Time
 	transfers map[string]*Transfer
-	fetching  map[string]int // by name
-	all       int            // of fetching
+	fetching  map[string]int // by certificate name
+	all       int            // sum of fetching
 }
 
 // New returns a relay without workers.
@@ -57,16 +57,16 @@ func New(l Limits) *Relay {
 		fetching: map[string]int{}}
 }
 
-// Offer is a stream of a worker that hands out runs.
+// Offer is a stream on which a worker offers runs.
 type Offer struct {
 	source Source
-	wanted chan *conclavev1.WantedRun // holds all that are under way
-	// Behind the relay's lock: the transfers, and that the stream ended.
+	wanted chan *conclavev1.WantedRun // has room for all concurrent transfers
+	// Guarded by the relay's lock: the number of transfers, and whether the stream ended.
 	busy int
 	gone bool
 }
 
-// Wanted are the runs that the worker is asked for.
+// Wanted delivers the runs that the worker is asked for.
 func (o *Offer) Wanted() <-chan *conclavev1.WantedRun { return o.wanted }
 
 // Offer adds a stream of a worker until Withdraw.
@@ -89,7 +89,7 @@ func (r *Relay) Offer(s Source) (*Offer, error) {
 	return o, nil
 }
 
-// Withdraw takes the stream of a worker out. What it sends by others already goes on.
+// Withdraw removes a worker's stream. Transfers in progress on other streams continue.
 func (r *Relay) Withdraw(o *Offer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *Relay) Withdraw(o *Offer) {
 	r.left[o.source] = time.Now()
 }
 
-// Enter counts a fetch of a peer until the function that it returns is called.
+// Enter counts a peer's fetch until the returned function is called.
 func (r *Relay) Enter(by string) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,8 +140,8 @@ func (r *Relay) Enter(by string) (leave func(), err error) {
 	}, nil
 }
 
-// of are the streams that may have the files of a worker's run: those of its process, the newest first, then others
-// of its certificate's name, which may share a volume.
+// of lists the streams that may have the files of a worker's run: first those of its process, newest first, then
+// others of its certificate's name, which may share a volume.
 func (r *Relay) of(s Source) (found []*Offer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Relay) of(s Source) (found []*Offer) {
 	return found
 }
 
-// away says since when a worker hands out nothing, as far as this aggregator knows, to the minute.
+// away is when a worker was last seen by this aggregator, to the minute.
 func (r *Relay) away(s Source) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

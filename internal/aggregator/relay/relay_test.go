@@ -35,7 +35,7 @@ func refused(t *testing.T, err error, code codes.Code, want string) {
 	}
 }
 
-// A name has two places and all have three, which come back.
+// One name has two places and all names together three. Places are freed again.
 func TestFetchesHavePlaces(t *testing.T) {
 	r := relay()
 	leave := testkit.Value(r.Enter("a"))
@@ -49,8 +49,8 @@ func TestFetchesHavePlaces(t *testing.T) {
 	testkit.Value(r.Enter("a"))
 }
 
-// A worker that does not read what is wanted of it holds up nobody, and is full once so much waits for it; one whose
-// stream ends is told of at once.
+// A worker that does not read requests delays nobody, and is full once enough requests wait for it. A fetch learns at
+// once when the worker's stream ends.
 func TestAWorkerThatDoesNotRead(t *testing.T) {
 	r := relay()
 	o := testkit.Value(r.Offer(source))
@@ -80,12 +80,12 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Who reads slower than at the least rate gives the worker's place back after some patience, and not when the whole
-// bundle would have been there.
+// A recipient that reads below the minimum rate frees the worker's place after the patience, not after the whole
+// bundle.
 func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
-	const bundle = 64 * MaxChunk // two minutes at the least rate
+	const bundle = 64 * MaxChunk // two minutes at the minimum rate
 	for _, c := range []struct {
-		fast        int // chunks, after which each takes the pause
+		fast        int // chunks before each one takes the pause
 		pause, most time.Duration
 		want        string
 	}{
@@ -136,7 +136,7 @@ func TestASlowReaderHoldsAPlaceForAShortWhile(t *testing.T) {
 	}
 }
 
-// Workers make up names, and streams of them, without end.
+// The names and streams that workers invent are bounded.
 func TestWorkersAreBounded(t *testing.T) {
 	r := relay()
 	var offers []*Offer

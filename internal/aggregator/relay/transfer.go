@@ -14,38 +14,38 @@ import (
 )
 
 const (
-	// MaxChunk bounds a chunk in bytes. Chunks that a worker sends ahead fit the window of its stream: a message
-	// that stays half sent would end its connection, and with it the runs that the worker holds.
+	// MaxChunk bounds a chunk in bytes. Chunks that a worker sends ahead fit its stream's window: a message stuck
+	// half sent would end the worker's connection, and with it its runs.
 	MaxChunk = 256 << 10
 	ahead    = 2
-	// Room is what a fetch may take of memory, in bytes: chunks on both sides, and the one that is passed on.
+	// Room is the memory that a fetch may take, in bytes: chunks on both sides, and the one in transit.
 	Room = (2*ahead + 1) * MaxChunk
-	// slowest is what is passed on at least, in bytes a second over each patience: 1 Mbit/s.
+	// slowest is the minimum rate in bytes per second, measured over each patience: 1 Mbit/s.
 	slowest = 128 << 10
-	// mostTried bounds the streams of workers that are asked for one run.
+	// mostTried bounds how many worker streams are asked for one run.
 	mostTried = 4
 )
 
-// Transfer is a bundle on its way.
+// Transfer is a bundle in transit.
 type Transfer struct {
 	Bytes int64 // of the bundle
 
 	id, run string
-	mark    time.Time // when a patience began
-	marked  int64     // got, then
+	mark    time.Time // start of the current patience
+	marked  int64     // the value of got then
 	from    *Offer
 	relay   *Relay
 	got     int64
 	in      chan *conclavev1.SendRunRequest
 	more    chan struct{}
-	taken   bool // by a stream of the worker, behind the relay's lock
+	taken   bool // a worker stream took it; guarded by the relay's lock
 	over    chan struct{}
 	left    chan struct{}
 	once    sync.Once
 }
 
-// Open asks the workers that may have the files of a run for its bundle, one after the other, and waits for its size.
-// The caller closes the transfer.
+// Open asks the workers that may have a run's files for its bundle, one after the other, and waits for its size. The
+// caller closes the transfer.
 func (r *Relay) Open(ctx context.Context, s coordinator.Submission) (*Transfer, error) {
 	source := Source{s.Dataset, s.Holder, s.Process}
 	var problems []string
@@ -81,7 +81,7 @@ func (r *Relay) Open(ctx context.Context, s coordinator.Submission) (*Transfer, 
 		"back (one of an earlier version hands out nothing)", s.Worker, s.Holder, s.Name, r.away(source))
 }
 
-// want asks a stream of a worker for a run; nil where that is gone, or full.
+// want asks a worker's stream for a run. It returns nil if the stream is gone or full.
 func (r *Relay) want(o *Offer, run string) (t *Transfer, full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *Relay) want(o *Offer, run string) (t *Transfer, full bool) {
 		more: make(chan struct{}, ahead), over: make(chan struct{}), left: make(chan struct{})}
 	select {
 	case o.wanted <- &conclavev1.WantedRun{Run: run, Fetch: t.id}:
-	default: // the worker does not read it
+	default: // the worker does not read requests
 		return nil, true
 	}
 	o.busy++
@@ -100,7 +100,7 @@ func (r *Relay) want(o *Offer, run string) (t *Transfer, full bool) {
 	return t, false
 }
 
-// begin waits for the size of the bundle. problem is why the worker has none.
+// begin waits for the size of the bundle. problem is why the worker does not have it.
 func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 	m, err := t.receive(ctx)
 	most := t.relay.MostBytes
@@ -126,8 +126,8 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 	return "", nil
 }
 
-// Next waits for the next chunk; io.EOF is the end of the bundle. The error says where the worker broke off, or sent
-// what is no part of the bundle, or that who fetches it is so slow that they hold a place of the worker for nothing.
+// Next waits for the next chunk; io.EOF ends the bundle. It fails if the worker breaks off or sends something
+// invalid, or if the recipient is too slow for a place.
 func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	if t.got == t.Bytes {
 		return nil, io.EOF
@@ -152,7 +152,7 @@ func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	return chunk, nil
 }
 
-// Passed says that the last chunk was passed on: the worker may send another one.
+// Passed reports that the last chunk was delivered: the worker may send another one.
 func (t *Transfer) Passed() {
 	select {
 	case t.more <- struct{}{}:
@@ -176,7 +176,7 @@ func (t *Transfer) receive(ctx context.Context) (*conclavev1.SendRunRequest, err
 	}
 }
 
-// Close ends the transfer for its worker too.
+// Close ends the transfer, for its worker too.
 func (t *Transfer) Close() {
 	t.relay.mu.Lock()
 	defer t.relay.mu.Unlock()
@@ -185,7 +185,7 @@ func (t *Transfer) Close() {
 	close(t.over)
 }
 
-// Take is for a stream of the worker that was asked: it sends what comes to In, and Leave when it ends.
+// Take is called by the asked worker's stream, which sends what arrives to In, and calls Leave when it ends.
 func (r *Relay) Take(id, holder string) (*Transfer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,14 +197,14 @@ func (r *Relay) Take(id, holder string) (*Transfer, error) {
 	return t, nil
 }
 
-// In takes what the worker sends.
+// In takes the worker's messages.
 func (t *Transfer) In() chan<- *conclavev1.SendRunRequest { return t.in }
 
 // More has a value for each chunk that the worker may send.
 func (t *Transfer) More() <-chan struct{} { return t.more }
 
-// Over is closed when nobody waits.
+// Over is closed when nobody waits for the bundle.
 func (t *Transfer) Over() <-chan struct{} { return t.over }
 
-// Leave says that the worker's stream ended.
+// Leave reports that the worker's stream ended.
 func (t *Transfer) Leave() { t.once.Do(func() { close(t.left) }) }

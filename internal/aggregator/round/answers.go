@@ -8,15 +8,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// take counts the answer of a node, at most one per round. The error names the
-// node and what is wrong, never what was answered.
+// take counts a node's answer, at most one per round. The error names the node and the problem, never the answer.
 func (e *Execution) take(n *peer.Node, answer *conclavev1.WorkRequest) error {
 	refusal := answer.GetRefusal()
 	if refusal.GetWaiting() {
 		return e.wait(n, refusal)
 	}
-	// Unpacked outside the lock: answers of several nodes at once, each on
-	// its own stream's goroutine.
+	// Decoding happens outside the lock, so that answers are decoded concurrently, each on its stream's goroutine.
 	var counts []int64
 	var problem string
 	var kind fault.Kind
@@ -34,7 +32,7 @@ func (e *Execution) take(n *peer.Node, answer *conclavev1.WorkRequest) error {
 	return err
 }
 
-// count adds up what was read of an answer, or notes its problem.
+// count adds a decoded answer, or records its problem.
 func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,7 +43,7 @@ func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem
 	}
 	if problem != "" {
 		e.participants.fail(s, problem)
-		if kind == fault.Refusal { // what it permitted was withdrawn, or used up
+		if kind == fault.Refusal { // the permission was withdrawn or used up
 			n.Forget(e.key.Run)
 		}
 		e.wake()
@@ -61,8 +59,8 @@ func (e *Execution) count(n *peer.Node, counts []int64, kind fault.Kind, problem
 	return nil
 }
 
-// contributed adds the session behind an answer, also to the execution that this is a pass
-// of. Callers hold e.mu.
+// contributed records the session behind an answer, here and in the outer execution if this is one of its passes.
+// Callers hold e.mu.
 func (e *Execution) contributed(n *peer.Node) {
 	e.participants.contribute(n.ID, n.Session)
 	if e.outer != nil {
@@ -72,8 +70,8 @@ func (e *Execution) contributed(n *peer.Node) {
 	}
 }
 
-// revoked is why the sums cannot be released: a certificate behind one of the answers was
-// revoked since. The round is then asked again, without that node.
+// revoked returns why the sums cannot be released: a contributor's certificate was revoked since. The round is then
+// asked again without that node.
 func (e *Execution) revoked() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,20 +88,20 @@ func (e *Execution) contributors() map[*peer.Session]peer.ID {
 	return e.participants.contributors()
 }
 
-// mostCount bounds sums, so that noise can be added to them: as package gnmax has it.
+// mostCount bounds sums so that noise can be added to them; see package gnmax.
 const mostCount = int64(1) << 61
 
-// addUp adds an answer to sums, entry by entry, and stops at mostCount. No nodes that follow the
-// protocol come near it. It is not refused: a node that sends just less could tell from a refusal
-// what the others sent. Cut, a sum moves by no more than an answer does.
+// addUp adds an answer to sums, entry by entry, and saturates at mostCount. Honest nodes never come near it. An
+// overflow is not refused: a node could learn from the refusal what the others sent. A saturated sum changes by no
+// more than the answer does.
 func addUp(sums, answer []int64) {
 	for i, v := range answer {
-		sums[i] = min(max(sums[i]+v, -mostCount), mostCount) // neither is above 2^62
+		sums[i] = min(max(sums[i]+v, -mostCount), mostCount) // neither exceeds 2^62
 	}
 }
 
-// wait says that a node's site has to decide about a run: rounds go on without it, or
-// wait, and it is not asked until it says that it is ready.
+// wait records that a node's site must decide about a run. Rounds continue without the node or wait, and it is not
+// asked until it is ready.
 func (e *Execution) wait(n *peer.Node, r *conclavev1.Refusal) error {
 	reason := fault.Printable(r.GetReason())
 	e.mu.Lock()

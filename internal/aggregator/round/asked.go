@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// note has the store count a round as asked, from when the first node was sent it. The nodes
-// work meanwhile; nothing of them is told before: not how the round stands, and not that it
-// ended. The passes of a round are one question, and a round that was released is paid for.
+// note records in the store that a round was asked, from when the first node was sent it. Until then nobody learns
+// how the round stands or that it ended. All passes of a round are one question, and a released round is already
+// paid.
 func (rs *Rounds) note(e *Execution) error {
 	whole := e
 	if e.outer != nil {
@@ -39,13 +39,13 @@ func (rs *Rounds) note(e *Execution) error {
 		}
 		return fmt.Errorf("ask round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
-	delete(d.reserved, whole) // it stays in the store until it is charged
+	delete(d.reserved, whole) // the store keeps it until it is charged
 	whole.noted = true
 	return nil
 }
 
-// rosterOf are the sites of the nodes that are asked first in a run: it is public, as nothing that depends on
-// records was asked before. Of more sites than a roster holds it has the first.
+// rosterOf lists the sites of the nodes that a run asks first. The list is public: nothing that depends on records
+// was asked before. It is truncated to what a roster may hold.
 func rosterOf(asked []*peer.Node) (roster []ledger.Site) {
 	bySite := map[string]ledger.Site{}
 	for _, n := range asked {
@@ -58,7 +58,7 @@ func rosterOf(asked []*peer.Node) (roster []ledger.Site) {
 	return roster[:min(len(roster), ledger.MaxSites)]
 }
 
-// asks is the question as the store knows it.
+// asks is the question in the store's terms.
 func (q *inquiry) asks(use privacy.Use) coordinator.Question {
 	return coordinator.Question{
 		Run: q.key.Run, Round: q.key.Number, Digest: hex.EncodeToString(q.digest[:]), Use: use,

@@ -11,40 +11,40 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// stage is what the members of an attempt owe.
+// stage is what the members of an attempt still have to send.
 type stage uint8
 
 const (
 	answers    stage = iota // masked vectors, of a quorum or more
-	agreements              // tags of who is in the sum, of all in it
-	seeds                   // what opens the sum, of all in it
+	agreements              // tags for the members in the sum, from all members in it
+	seeds                   // what opens the sum, from all members in it
 )
 
-// attempt is one at a masked round: among whom it is made, and what came so far. In all of this there is
-// nothing that the aggregator must not see.
+// attempt is one attempt at a masked round: its members and what they sent so far. Nothing in it reveals what the
+// aggregator must not see.
 type attempt struct {
 	q      Masked
 	number uint64
 	terms  *masking.Terms
-	digest masking.Digest // of the terms
-	nodes  []*peer.Node   // of the members that are asked, in the order of sites
+	digest masking.Digest // digest of the terms
+	nodes  []*peer.Node   // the members asked, sorted by site
 
 	mu       sync.Mutex
 	due      stage
-	asked    uint64              // the attempt by which what is due was asked
-	owes     map[*peer.Node]bool // those that did not send it
+	asked    uint64              // the attempt number of the message that asked for this stage
+	owes     map[*peer.Node]bool // members that did not send it yet
 	problems []string
-	spoiled  []*peer.Node // those that are not asked again
-	late     []string     // sites that left, or said nothing in time, with their answers in the sum
+	spoiled  []*peer.Node // members that are not asked again
+	late     []string     // sites that left or were late although their answers are in the sum
 	refused  int          // members that refused to answer
 	sum      []int64
-	inSum    []*peer.Node // in the order of answers; of sites, once settled
+	inSum    []*peer.Node // in order of answers; sorted by site once settled
 	agreed   map[string][][]byte
-	doubts   map[string][]string // of survivors, of whose tags they say that these are not right
+	doubts   map[string][]string // by survivor: the sites whose tags it says are wrong
 	revealed map[string]*conclavev1.Revealed
 }
 
-// begin says what is due of nodes from now on.
+// begin sets what nodes must send from now on.
 func (a *attempt) begin(due stage, asked uint64, nodes []*peer.Node) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,8 +54,8 @@ func (a *attempt) begin(due stage, asked uint64, nodes []*peer.Node) {
 	}
 }
 
-// step says whether all is there that can come; late that no more is waited for. A [brokenError] says
-// that the attempt does not open.
+// step reports whether everything has arrived; if late, it waits no longer. A [brokenError] says that the attempt
+// does not open.
 func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	quorum := a.terms.Group.Quorum
 	switch all := len(a.owes) == 0; {
 	case a.due == answers && len(a.inSum)+len(a.owes) < quorum,
-		// Who lies shows by the doubts of all.
+		// Only everyone's doubts together reveal a liar.
 		a.due != answers && len(a.problems) > len(a.doubts), len(a.doubts) > 0 && all:
 		return false, &brokenError{a.problems}
 	case a.due == answers:
@@ -86,21 +86,21 @@ func (a *attempt) step(live []*peer.Node, late bool) (done bool, err error) {
 	}
 }
 
-// turnedDown says whether the attempt lacks a quorum as members refused: they have opened all the attempts at the
-// round that they ever will, say.
+// turnedDown reports whether refusals leave the attempt below a quorum, for example because members have used up
+// their openings for the round.
 func (a *attempt) turnedDown() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.nodes)-a.refused < a.terms.Group.Quorum
 }
 
-// lose notes that a node sends nothing that counts. Callers hold a.mu.
+// lose records that a node sends nothing that counts. Callers hold a.mu.
 func (a *attempt) lose(n *peer.Node, why string) {
 	delete(a.owes, n)
 	a.problems = append(a.problems, n.ID.String()+" "+why)
 }
 
-// settle ends the taking of answers, and returns those that are late: they are not in the sum.
+// settle stops taking answers and returns the late members, which are not in the sum.
 func (a *attempt) settle() (late []*peer.Node) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,8 +113,8 @@ func (a *attempt) settle() (late []*peer.Node) {
 	return late
 }
 
-// take takes what a member sent. The error says why it does not count; fault.Stale without one is what
-// came for an attempt, or a stage, before.
+// take takes a member's message. The error says why it does not count; fault.Stale without an error marks a message
+// for an earlier attempt or stage.
 func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +147,7 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 	return "", nil
 }
 
-// count takes what is due of a member. Callers hold a.mu.
+// count takes what a member had to send. Callers hold a.mu.
 func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 	site := n.ID.Site
 	switch a.due {
@@ -165,7 +165,7 @@ func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 		}
 		a.agreed[site] = tags
 	case seeds:
-		if err := a.terms.CheckRevealed(sitesOf(a.inSum), m.GetRevealed()); err != nil {
+		if err := a.terms.CheckRevealed(site, sitesOf(a.inSum), m.GetRevealed()); err != nil {
 			return err
 		}
 		a.revealed[site] = m.GetRevealed()
@@ -179,7 +179,7 @@ func (a *attempt) survivorsMessage() *conclavev1.WorkResponse {
 	}}}
 }
 
-// agreementMessage is for the survivor at a place among them.
+// agreementMessage is the message for the survivor at this position.
 func (a *attempt) agreementMessage(at int) *conclavev1.WorkResponse {
 	made := make([][][]byte, len(a.inSum))
 	for i, site := range sitesOf(a.inSum) {
@@ -190,7 +190,7 @@ func (a *attempt) agreementMessage(at int) *conclavev1.WorkResponse {
 	}}}
 }
 
-// open takes the masks off the sum.
+// open removes the masks from the sum.
 func (a *attempt) open() {
 	survivors := sitesOf(a.inSum)
 	revealed := make([]*conclavev1.Revealed, len(survivors))
@@ -200,7 +200,7 @@ func (a *attempt) open() {
 	a.terms.Open(a.sum, survivors, revealed)
 }
 
-// leaveOut notes those that spoiled the attempt, and the sites of those that were late.
+// leaveOut records the members that spoiled the attempt, and the sites of late ones.
 func (a *attempt) leaveOut(spoiled map[*peer.Node]bool, late map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,8 +212,8 @@ func (a *attempt) leaveOut(spoiled map[*peer.Node]bool, late map[string]bool) {
 	}
 }
 
-// doubtedBy notes of whose tags a survivor says that they are not right, and whether it names any. Nobody but the two
-// can tell. Callers hold a.mu.
+// doubtedBy records which tags a survivor calls wrong, and reports whether it names any. Only the two members
+// involved can tell. Callers hold a.mu.
 func (a *attempt) doubtedBy(n *peer.Node, sites []string) bool {
 	for _, other := range sitesOf(a.inSum) {
 		if other != n.ID.Site && slices.Contains(sites, other) {
@@ -223,8 +223,8 @@ func (a *attempt) doubtedBy(n *peer.Node, sites []string) bool {
 	return a.doubts[n.ID.Site] != nil
 }
 
-// liars are those with a part in the most doubts: of two that differ one lies, and who lies about many, or to many, is
-// in more doubts than each of these. Callers hold a.mu.
+// liars returns the members in the most doubts. Each doubt is between a liar and its counterpart, so a member that
+// lies about many, or to many, is in more doubts than any of those. Callers hold a.mu.
 func (a *attempt) liars() (all []*peer.Node) {
 	parts, most := map[string]int{}, 1
 	for site, others := range a.doubts {

@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 )
 
-// Members that did not open their answers in time, or left, are left out of the next attempt where the others are a
-// quorum, and asked again where they are not: else a server that was held up itself would end the run. A member that
-// spoiled an attempt is not asked again.
+// Members that were late or left are omitted from the next attempt if the others are a quorum, and asked again
+// otherwise: a server that was itself delayed must not end the run. A member that spoiled an attempt is not asked
+// again.
 func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
 	all := []string{"a", "b", "c", "d"}
 	for name, c := range map[string]struct {
 		late, gone, spoiled int
-		next                []string // nil where too few are left
+		next                []string // nil if too few are left
 	}{
 		"one of four": {late: 1, next: all[1:]}, "two of four": {late: 2, next: all[2:]},
 		"three": {late: 3, next: all}, "all": {late: 4, next: all},
@@ -52,7 +52,7 @@ func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
 			t.Errorf("%s: late are %q", name, a.late)
 		}
 		spoiled, late := map[*peer.Node]bool{}, map[string]bool{}
-		for _, site := range all[:c.late+c.gone] { // a step sees those that left first
+		for _, site := range all[:c.late+c.gone] { // a step handles departures first
 			late[site] = true
 		}
 		a.leaveOut(spoiled, late)
@@ -63,8 +63,8 @@ func TestLateMembersAreAskedAgainWhereTheyAreNeeded(t *testing.T) {
 	}
 }
 
-// Of two members that differ about a tag nobody else can tell which one lies. Who differs with many is left out, and
-// these are not; a single doubt costs both.
+// When two members disagree about a tag, nobody else can tell which one lies. A member that disagrees with many is
+// excluded and the others stay; a single doubt excludes both.
 func TestWhoIsInMostDoubtsIsLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		doubts map[string][]string

@@ -19,8 +19,8 @@ type taking struct{}
 
 func (taking) SendMsg(any) error { return nil }
 
-// BenchmarkNodes is a round without wire and etcd: nodes of one teacher are asked, and their
-// answers to 64 queries added up. The time for each node must not depend on their number.
+// BenchmarkNodes measures a round without wire and etcd: it asks nodes with one teacher and adds up their answers to
+// 64 queries. The time per node must not depend on their number.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 )
 
-// cache holds the sums that selections are made by, and the room of the run's student that they take.
+// cache has the sums for selections, and counts their memory as room of the run's student.
 type cache struct {
 	mu      sync.Mutex
 	sums    *Sums
@@ -14,8 +14,8 @@ type cache struct {
 	room    int
 }
 
-// get returns the sums of a round, as far as they are cached. Sums with a node in them whose
-// certificate was revoked are not: they are collected again, without it.
+// get returns the cached sums of a round. It omits sums with a contributor whose certificate was revoked: those are
+// collected again without it.
 func (c *cache) get(round uint64) (Sums, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +29,7 @@ func (c *cache) get(round uint64) (Sums, bool) {
 	return *c.sums, true
 }
 
-// put replaces the sums, and gives the room of those before back.
+// put replaces the sums and releases the room of the earlier ones.
 func (c *cache) put(all *peer.Room, s *Sums, student string, room int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *cache) put(all *peer.Room, s *Sums, student string, room int) {
 	c.sums, c.student, c.room = s, student, room
 }
 
-// keep caches the sums of an execution that asked for some to select by, with their room.
+// keep caches the sums of an execution for selections, with their room.
 func (rs *Rounds) keep(e *Execution) {
 	if q, ok := e.question.(Cacher); ok {
 		sums, bound := q.Sums(e.counts)

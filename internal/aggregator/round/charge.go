@@ -19,8 +19,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// chargeTimeout bounds the writing of a charge. The round then ends with an error; whether it
-// was charged shows when it is asked again.
+// chargeTimeout bounds the time to write a charge. After it, the round ends with an error; asking it again shows
+// whether it was charged.
 const chargeTimeout = 30 * time.Second
 
 // charge is what a release cost.
@@ -29,8 +29,8 @@ type charge struct {
 	took  time.Duration
 }
 
-// launch makes e the open round of its run, and begins to answer it on a goroutine of its own.
-// The error says that the server is stopping, or no longer leads. Callers hold the run's turn.
+// launch makes e the open round of its run, and answers it on its own goroutine. It fails if the server is stopping
+// or no longer leads. Callers hold the run's turn.
 func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 	if err := rs.Lifetime.Begin(); err != nil {
 		e.cancel()
@@ -65,10 +65,10 @@ func (rs *Rounds) launch(r *run, e *Execution) (*Execution, error) {
 		rs.giveRoom(e)
 		e.finish(release, err)
 		if r.turn.Lock(context.Background()) == nil {
-			r.open() // which forgets this one
+			r.open() // which drops this one
 			r.turn.Unlock()
 		}
-		if c := e.charged; c != nil { // the student goes on meanwhile
+		if c := e.charged; c != nil { // the student continues meanwhile
 			rs.Log.Info("released", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
 				zap.String("purpose", c.entry.Kind), zap.Uint32("teachers", release.Teachers),
 				zap.Any("events", c.entry.Events), zap.Float64("epsilon_spent", c.entry.EpsilonSpent),
@@ -87,7 +87,7 @@ func (rs *Rounds) execute(e *Execution) (*conclavev1.Release, error) {
 	if err := rs.gather(e); err != nil {
 		return nil, err
 	}
-	_ = rs.Reload() // as of this moment; what is wrong with it the watch says
+	_ = rs.Reload() // up to date as of now; the watch reports problems
 	if err := e.revoked(); err != nil {
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func (rs *Rounds) execute(e *Execution) (*conclavev1.Release, error) {
 	return rs.charge(e)
 }
 
-// charge draws the release, pays for it and returns it as it is stored. From here on the round
-// is not given up when the server stops; it ends when leadership does.
+// charge draws the release, pays for it and returns the stored form. From here on a stopping server finishes the
+// round; only the end of leadership ends it.
 func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	e.spans.enter("release")
 	release, use, err := rs.draw(e)
@@ -116,7 +116,7 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	leading := rs.Lifetime.Leading()
 	ctx, cancel := context.WithTimeout(leading, chargeTimeout)
 	defer cancel()
-	defer e.dataset.charges.Add(1) // also where nobody knows whether it was charged
+	defer e.dataset.charges.Add(1) // also if the outcome of the charge is unknown
 	stored, entry, err := rs.Store.Charge(ctx, rs.Lead, coordinator.Charge{
 		Question: e.asks(use),
 		Entries:  len(release.GetSum().GetValues()),
@@ -130,7 +130,7 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 		return nil, fmt.Errorf("charge round %d of run %q: %w", e.key.Number, e.key.Run, err)
 	}
 	rs.keep(e)
-	// Before anything that the student can see: see feed.
+	// Before the student can see anything: see feed.
 	if err := rs.tellOf(ctx, e.dataset, e.key, entry); err != nil {
 		return nil, err
 	}
@@ -145,8 +145,7 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	if timed(e.question) {
 		rs.Metrics.Took(entry.Kind, e.charged.took)
 	}
-	// It is paid for and stored, so it goes out whether the line is written or not; if not, it
-	// is the last.
+	// The release is paid and stored, so it goes out even if the line cannot be written. Then it is the last one.
 	_ = rs.Audit.Write(e.asker, e.entry(auditlog.Entry{
 		Event: auditlog.Released, Teachers: release.Teachers, Purpose: entry.Kind,
 		Charge: auditlog.Charge{
@@ -157,7 +156,7 @@ func (rs *Rounds) charge(e *Execution) (*conclavev1.Release, error) {
 	return release, nil
 }
 
-// draw draws the release of the counts, and says how much of the plan it uses.
+// draw draws the release from the counts, and returns how much of the plan it uses.
 func (rs *Rounds) draw(e *Execution) (release *conclavev1.Release, use privacy.Use, err error) {
 	release = &conclavev1.Release{
 		Run: e.key.Run, Round: e.key.Number, QuestionSha256: e.digest[:],
@@ -168,7 +167,7 @@ func (rs *Rounds) draw(e *Execution) (release *conclavev1.Release, use privacy.U
 	}
 	use = e.worst()
 	took := e.took()
-	// What is selected by is scaled by those whose sums there are. Who is among them is not told.
+	// The selection is scaled by the teachers behind the sums. Which nodes those are is not revealed.
 	release.Teachers = took.answered
 	if use.Answered, err = q.Answer(gnmax.NewSource(), e.counts, release); err != nil {
 		return nil, use, err
@@ -186,9 +185,8 @@ func (rs *Rounds) draw(e *Execution) (release *conclavev1.Release, use privacy.U
 	return release, use, nil
 }
 
-// releasedBefore hands out the answer of a round that another process charged while this one
-// collected answers, such as the next leader while this one was asleep. What was drawn here is
-// forgotten.
+// releasedBefore returns the stored answer if another process charged the round while this one collected answers, for
+// example the next leader while this process was suspended. It discards what was drawn here.
 func (rs *Rounds) releasedBefore(e *Execution, stored []byte, entry ledger.Entry) (*conclavev1.Release, error) {
 	release, err := readRelease(stored, entry)
 	if err != nil {
@@ -205,7 +203,7 @@ func (rs *Rounds) releasedBefore(e *Execution, stored []byte, entry ledger.Entry
 	return release, nil
 }
 
-// Repeated counts a release that is handed out again, and writes down to whom.
+// Repeated counts a release that is returned again, and logs to whom.
 func (rs *Rounds) Repeated(to peer.Caller, key payload.Key, release *conclavev1.Release) error {
 	rs.Metrics.Repeated()
 	err := rs.Audit.Write(to, auditlog.Entry{

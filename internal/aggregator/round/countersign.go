@@ -17,31 +17,30 @@ import (
 )
 
 const (
-	// signPatience is how long sites have to sign the ledger's end. Those that are not there then are missing.
+	// signPatience is how long sites have to sign the ledger head. Later signatures are missing.
 	signPatience = 10 * time.Second
-	// signersPerSite bounds the nodes of a site that are asked: they have one certificate between them, as a rule.
+	// signersPerSite bounds the nodes of a site that are asked: they usually share one certificate.
 	signersPerSite = 3
 )
 
-// signing are the ends of a dataset's ledger that sites are asked to sign, by the numbers of their entries.
+// signing has the ledger heads that sites are asked to sign, by sequence number.
 type signing struct {
 	mu   sync.Mutex
 	open map[uint64]*countersigning
 }
 
-// countersigning collects the signatures of one entry by the sites that are there.
+// countersigning collects the signatures of the connected sites for one entry.
 type countersigning struct {
 	head   coordinator.LedgerHead
 	wanted int // requests that wait for it
 	bySite map[string]*conclavev1.Signature
-	// due counts the nodes of each site that were asked and did not answer; done is closed when none is due.
+	// due counts each site's asked nodes that have not answered; done is closed when there are none.
 	due  map[string]int
 	done chan struct{}
 }
 
-// Countersigned returns the newest entry of a dataset's ledger that nodes were told of, with the signature of this
-// aggregator and those of the sites that are connected, as far as they come in time. What each of them signs
-// depends on no record.
+// Countersigned returns the newest ledger entry that nodes have received, with this aggregator's signature and those
+// of connected sites that arrive in time. The signed content depends on no record.
 func (rs *Rounds) Countersigned(ctx context.Context, d *Dataset) (coordinator.LedgerHead, []*conclavev1.Signature,
 	error) {
 	c, err := rs.askToSign(ctx, d)
@@ -68,8 +67,8 @@ func (rs *Rounds) Countersigned(ctx context.Context, d *Dataset) (coordinator.Le
 	return c.head, append(slices.Collect(maps.Values(c.bySite)), own.Wire()), nil
 }
 
-// askToSign asks the sites that are connected, and have not yet, to sign the entry that all of them were told of
-// last. It stands before the question in their streams.
+// askToSign asks the connected sites that have not signed yet to sign the last entry that all were sent. Their
+// streams deliver the entry before this question.
 func (rs *Rounds) askToSign(ctx context.Context, d *Dataset) (*countersigning, error) {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
@@ -77,11 +76,11 @@ func (rs *Rounds) askToSign(ctx context.Context, d *Dataset) (*countersigning, e
 	if err != nil {
 		return nil, err
 	}
-	if err := rs.tellRest(ctx, d, head.Seq); err != nil { // of an entry that is on its way to the nodes
+	if err := rs.tellRest(ctx, d, head.Seq); err != nil { // the entry is on its way to the nodes
 		return nil, err
 	}
 	message, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Sign{
-		Sign: HeadOf(head), // not the first entry, which no run has
+		Sign: HeadOf(head), // not the first entry, which belongs to no run
 	}})
 	if err != nil {
 		return nil, err
@@ -91,8 +90,8 @@ func (rs *Rounds) askToSign(ctx context.Context, d *Dataset) (*countersigning, e
 	return c, nil
 }
 
-// begin has a request wait for the signatures of an entry, and returns the nodes that are asked for them: none where
-// they were.
+// begin makes a request wait for the signatures of an entry. It returns the nodes to ask, or none if they were asked
+// before.
 func (s *signing) begin(head coordinator.LedgerHead, among map[*peer.Node]bool) (*countersigning, []*peer.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,14 +128,14 @@ func (s *signing) leave(c *countersigning) {
 	}
 }
 
-// Signed takes a node's signature of the ledger's end. An error says why it does not count.
+// Signed takes a node's signature of the ledger head. The error says why it does not count.
 func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
 	d.signing.mu.Lock()
 	defer d.signing.mu.Unlock()
 	site := n.ID.Site
 	c := d.signing.open[m.GetHead().GetSeq()]
 	if c == nil || c.due[site] == 0 {
-		return nil // nobody waits for it, or another node of the site was quicker
+		return nil // nobody waits for it, or another node of the site was faster
 	}
 	var wrong error
 	if m.GetSignature() != nil {
@@ -154,7 +153,7 @@ func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
 		delete(c.due, site)
 	}
 	if len(c.due) == 0 {
-		close(c.done) // no site is due from now on, so that this is reached once
+		close(c.done) // no site is pending from now on, so this runs once
 	}
 	return wrong
 }

@@ -19,39 +19,39 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Dataset is what the server knows of a dataset while it runs: the nodes that are connected
-// and the rounds that are open. Everything that must outlive the server is in etcd.
+// Dataset is the server's state of a dataset in memory: connected nodes and open rounds. Everything that must outlive
+// the server is in etcd.
 type Dataset struct {
 	Record coordinator.Dataset
-	// Students may open and submit runs on it, Workers take them from the queue.
+	// Students may open and submit runs on the dataset; Workers may take them from the queue.
 	Students, Workers Allowed
-	// Study is the one that all runs must be of, nil where any may be, and none.
+	// Study is the study that all runs must belong to; nil allows any study, and none.
 	Study *study.Block
-	Names peer.Names // of the nodes that were ever admitted
+	Names peer.Names // of all nodes ever admitted
 	*peer.Roster
 
 	mu         sync.Mutex
 	executions map[payload.Key]*Execution
 
-	// admission is held while the budget is read and while a reservation comes or goes, so
-	// that what is spent and what is reserved fit together.
+	// admission is held while the budget is read and while a reservation changes, so that spending and reservations
+	// are consistent.
 	admission sync.Mutex
 	reserved  map[*Execution][]privacy.Event
 
 	feed    feed
 	signing signing
 	open    atomic.Int64 // rounds being answered
-	charges atomic.Int64 // since the start, tried ones too
+	charges atomic.Int64 // since the start, failed ones included
 	spent   metrics.Spent
 }
 
-// Allowed are names of certificates that may do something; none means that all may.
+// Allowed lists certificate names with a permission. An empty list allows all.
 type Allowed []string
 
-// Has says whether a name may.
+// Has reports whether a name is allowed.
 func (a Allowed) Has(name string) bool { return len(a) == 0 || slices.Contains(a, name) }
 
-// NewDataset returns a dataset without nodes and rounds, whose ledger has so many entries.
+// NewDataset returns a dataset without nodes and rounds, whose ledger has this many entries.
 func NewDataset(record coordinator.Dataset, entries uint64) *Dataset {
 	return &Dataset{
 		feed:       feed{told: entries, followers: map[*peer.Node]bool{}},
@@ -62,9 +62,9 @@ func NewDataset(record coordinator.Dataset, entries uint64) *Dataset {
 	}
 }
 
-// CheckStudy refuses a run of another study than the dataset wants, and one whose study has ended: it is asked when a
-// run is submitted, taken from the queue, opened, and before each round goes to nodes. Errors match [study.ErrOther] or
-// [study.ErrEnded].
+// CheckStudy refuses a run that belongs to a different study from the dataset's, or whose study has ended. It is
+// called when a run is submitted, taken and opened, and before each round goes to nodes. Errors match
+// [study.ErrOther] or [study.ErrEnded].
 func (d *Dataset) CheckStudy(run string, of *study.Block, now time.Time) error {
 	if err := d.Study.Admits(of, now); err != nil {
 		return fmt.Errorf("run %q: %w", run, err)
@@ -75,20 +75,19 @@ func (d *Dataset) CheckStudy(run string, of *study.Block, now time.Time) error {
 // OpenRounds is the number of rounds being answered.
 func (d *Dataset) OpenRounds() int { return int(d.open.Load()) }
 
-// EpsilonSpent is what was spent on the dataset, by account where something was charged since
-// it was last asked.
+// EpsilonSpent is the epsilon spent on the dataset. It calls account if something was charged since the last call.
 func (d *Dataset) EpsilonSpent(account func() (float64, error)) (float64, error) {
 	return d.spent.Epsilon(d.charges.Load(), account)
 }
 
-// Join makes n the live stream of its node and returns the one it replaces.
+// Join makes n the live stream of its node and returns the stream that it replaces.
 func (d *Dataset) Join(n *peer.Node) (replaced *peer.Node) {
 	replaced = d.Roster.Join(n)
 	d.wake()
 	return replaced
 }
 
-// Leave takes n out, unless a newer stream of the same node took its place.
+// Leave removes n unless a newer stream of the same node replaced it.
 func (d *Dataset) Leave(n *peer.Node) (gone bool) {
 	d.feed.unfollow(n)
 	gone = d.Roster.Leave(n)
@@ -96,7 +95,7 @@ func (d *Dataset) Leave(n *peer.Node) (gone bool) {
 	return gone
 }
 
-// Ready says that a node's site has decided about a run, and whether the node waited for that.
+// Ready records that a node's site has decided about a run, and reports whether the node waited for that.
 func (d *Dataset) Ready(n *peer.Node, run string) bool {
 	if !n.Ready(run) {
 		return false
@@ -105,8 +104,8 @@ func (d *Dataset) Ready(n *peer.Node, run string) bool {
 	return true
 }
 
-// Take takes the answer of a node to a round, or to a permit. An error says why it does not count; fault.Late
-// and fault.Stale without one are answers that do not count as part of normal work.
+// Take takes a node's answer to a round or a permit. The error says why it does not count; fault.Late and fault.Stale
+// without an error mark answers that are normal but do not count.
 func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkRequest) (fault.Kind, error) {
 	e := d.execution(key)
 	kind := n.Answer(peer.Round{Run: key.Run, Number: key.Number, Attempt: answer.GetAttempt()})
@@ -124,11 +123,11 @@ func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkReq
 	}
 	switch {
 	case kind == fault.Late || e == nil:
-		return fault.Late, nil // the round was over before the withdrawal arrived
+		return fault.Late, nil // the round ended before the withdrawal arrived
 	case e.spec.Masked != nil:
 		return e.takeMasked(n, answer)
 	case answer.GetAttempt() != e.attempt:
-		return fault.Stale, nil // it was given up and asked again, perhaps with another question
+		return fault.Stale, nil // it was given up and asked again, perhaps as another question
 	}
 	return "", e.take(n, answer)
 }
@@ -139,8 +138,8 @@ func (d *Dataset) execution(key payload.Key) *Execution {
 	return d.executions[key]
 }
 
-// Unanswered are the nodes that were asked something in a round that is open and did not answer before the minute of
-// now, with since when and in which run.
+// Unanswered lists nodes that have not answered an open round before the current minute, with the run and since when
+// they were asked.
 func (d *Dataset) Unanswered(now time.Time) map[peer.ID]peer.Unanswered {
 	d.mu.Lock()
 	open := slices.Collect(maps.Values(d.executions))
@@ -158,7 +157,7 @@ func (d *Dataset) Unanswered(now time.Time) map[peer.ID]peer.Unanswered {
 	return all
 }
 
-// wake has all open rounds look at the nodes.
+// wake makes all open rounds check the nodes.
 func (d *Dataset) wake() {
 	d.mu.Lock()
 	open := make([]*Execution, 0, len(d.executions))
@@ -171,14 +170,14 @@ func (d *Dataset) wake() {
 	}
 }
 
-// register opens an execution: nodes are looked at, and may answer, from now on.
+// register opens an execution: from now on it checks nodes, and nodes may answer.
 func (d *Dataset) register(e *Execution) {
 	d.mu.Lock()
 	d.executions[e.key] = e
 	d.mu.Unlock()
 }
 
-// unregister closes an execution and gives back what it reserved.
+// unregister closes an execution and releases its reservation.
 func (d *Dataset) unregister(e *Execution) {
 	d.mu.Lock()
 	if d.executions[e.key] == e {
@@ -190,9 +189,8 @@ func (d *Dataset) unregister(e *Execution) {
 	d.admission.Unlock()
 }
 
-// reserve checks that the largest release of e fits the store, and its worst case the budgets
-// of its run and of the dataset, other open rounds included, and sets that aside. The error
-// matches privacy.ErrOverBudget when it does not fit the budgets.
+// reserve checks that e's largest release fits the store, and its worst case the budgets of run and dataset beside
+// all open rounds. It reserves that cost. The error matches privacy.ErrOverBudget if a budget is too small.
 func (rs *Rounds) reserve(ctx context.Context, e *Execution) error {
 	d := e.dataset
 	d.admission.Lock()

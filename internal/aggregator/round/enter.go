@@ -15,9 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Enter decides about a round: it is released already (the release is returned), being answered
-// (its execution, which the caller leaves), due (a new execution), or refused. claim is that of
-// a worker whose run it is, empty without one.
+// Enter decides about a round. It returns the stored release, the running execution (which the caller must leave), a
+// new execution, or a refusal. claim is the claim of the run's worker, or empty.
 func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (*Execution, *conclavev1.Release,
 	error) {
 	r, err := rs.run(ctx, p.Key.Run)
@@ -46,8 +45,8 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 		}
 		return nil, release, nil
 	}
-	// A student that restarted may ask the open round otherwise, or may have gone back; then
-	// the round that nobody waits for makes room. It may have been charged meanwhile.
+	// A restarted student may ask the open round differently, or resume at an earlier one. An open round that nobody
+	// waits for then makes room. It may have been charged meanwhile.
 	if r.open() != nil {
 		if err := r.settle(ctx); err != nil {
 			return nil, nil, err
@@ -60,13 +59,12 @@ func (rs *Rounds) Enter(ctx context.Context, p *payload.Payload, claim string) (
 	return e, nil, err
 }
 
-// start checks a round that was never released and begins to answer it; record is its run as
-// etcd has it. Callers hold the run's turn.
+// start checks a round that was never released and starts it; record is its run in etcd. Callers hold the run's turn.
 func (rs *Rounds) start(
 	ctx context.Context, r *run, record coordinator.Run, p *payload.Payload,
 ) (*Execution, error) {
 	switch {
-	case p.Key.Number < record.Releases: // and nothing is stored
+	case p.Key.Number < record.Releases: // nothing is stored, either
 		return nil, &coordinator.ForgottenError{Run: p.Key.Run, Round: p.Key.Number}
 	case r.closed:
 		return nil, fault.Refusedf("run %q is closed; only its released rounds can be asked again: start its student "+
@@ -100,12 +98,12 @@ func (rs *Rounds) start(
 	return rs.launch(r, e)
 }
 
-// mostAgain bounds how often sums of released rounds of a run are collected again by a leader: nodes
-// work for that, and nothing pays. A student needs it where a leader comes after another.
+// mostAgain bounds how often a leader collects the sums of a run's released rounds again: nodes do work that nobody
+// pays for. A student needs it after a change of leader.
 const mostAgain = 16
 
-// collectAgain begins to collect the sums of a round that was released, where they are not
-// cached. It charges nothing and releases nothing but what was. Callers hold the turn.
+// collectAgain starts to collect the sums of a released round again if they are not cached. It charges nothing and
+// releases nothing new. Callers hold the turn.
 func (rs *Rounds) collectAgain(
 	ctx context.Context, r *run, p *payload.Payload, release *conclavev1.Release,
 ) (*Execution, error) {
@@ -131,14 +129,14 @@ func (rs *Rounds) collectAgain(
 	return rs.launch(r, e)
 }
 
-// newExecution makes an execution of a round, which the request of ctx waits for. It takes the room of
-// its student that the round needs: for its bytes, and for its counts.
+// newExecution makes an execution of a round for the request of ctx. It reserves the room of the student for the
+// round's bytes and its counts.
 func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, q Question) (*Execution, error) {
 	raw, err := marshalStable(r.spec.PB)
 	if err != nil {
 		return nil, fmt.Errorf("encode the terms of a round: %w", err)
 	}
-	// What sites decide by: the run's spec as it is kept, whose plan says what the answers may cost.
+	// Sites decide by the run's stored spec, whose plan says what the answers may cost.
 	terms := &conclavev1.RoundTerms{Spec: raw, Requester: rs.Requester(p.Key.Run, r.by)}
 	in := inquiry{
 		key: p.Key, permit: rs.attempts.Add(1), attempt: rs.attempts.Add(1),
@@ -147,7 +145,7 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 		asker: peer.SessionOf(ctx).Caller, student: peer.SessionOf(ctx).Identity.Name, cache: &r.cache,
 	}
 	if r.spec.Masked != nil {
-		in.payload = p // which each attempt sends in other company
+		in.payload = p // each attempt sends it with its own members
 	} else if in.parts, err = p.Encode(in.attempt, terms, nil); err != nil {
 		return nil, err
 	}
@@ -159,15 +157,15 @@ func (rs *Rounds) newExecution(ctx context.Context, r *run, p *payload.Payload, 
 	return newExecution(in, nil), nil
 }
 
-// giveRoom gives back what an execution took.
+// giveRoom releases the room of an execution.
 func (rs *Rounds) giveRoom(e *Execution) {
 	rs.Room.Give(e.student, e.room)
 	e.room = 0
 }
 
-// stored returns the release of a round that was charged before, nil when there is none, and
-// its run. A round that was released for another question is refused: its answers do not
-// belong to the records that are asked about now. Nodes are told of what paid for it, if they were not.
+// stored returns the release of a charged round and its run, or nil. It refuses a round that was released for another
+// question, because its answers belong to other records. It also tells nodes of the charge if they were not told
+// before.
 func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
 	*conclavev1.Release, coordinator.Run, error) {
 	standing, err := rs.Store.Round(ctx, rs.Lead, p.Key.Run, p.Key.Number)
@@ -190,8 +188,7 @@ func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
 	return release, standing.Run, nil
 }
 
-// otherQuestion refuses a round whose answer does not belong to the records that are asked
-// about now.
+// otherQuestion refuses a round whose stored answer belongs to another question.
 func otherQuestion(key payload.Key) error {
 	return fault.Refusedf("round %d of run %q was released for another question; go on from the checkpoint that "+
 		"asked it, or open a run of another name", key.Number, key.Run)
@@ -206,15 +203,15 @@ func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {
 	return release, nil
 }
 
-// complete gives a release the fields of the ledger entry that paid for it. They are not part
-// of what is stored, because the entry holds the hash of that.
+// complete adds the fields of the ledger entry that paid for a release. They are not stored, because the entry
+// contains the hash of the stored release.
 func complete(release *conclavev1.Release, entry ledger.Entry) {
 	release.EpsilonSpent = entry.EpsilonSpent
 	release.LedgerSeq = entry.Seq
 	release.LedgerHash = entry.Hash
 }
 
-// marshalStable gives the one serialized form that is stored and hashed.
+// marshalStable returns the one serialized form that is stored and hashed.
 func marshalStable(m proto.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

@@ -14,126 +14,117 @@ import (
 )
 
 const (
-	// progressEvery is how often a waiting student is told how a round stands.
+	// progressEvery is how often a waiting student gets a progress update.
 	progressEvery = time.Second
 	// progressDelay is the wait before the first progress update.
 	progressDelay = 100 * time.Millisecond
-	// stepEvery is how often answers alone wake an execution: a step looks at every node,
-	// and one for every answer would make a round of n nodes cost n times n.
+	// stepEvery limits how often answers wake an execution: a step checks every node, so a step per answer would make
+	// a round of n nodes cost n times n.
 	stepEvery = 100 * time.Millisecond
-	// abandonAfter is how long a round goes on that nobody waits for: long enough for a
-	// student to dial again.
+	// abandonAfter is how long a round that nobody waits for continues: long enough for a student to reconnect.
 	abandonAfter = 15 * time.Second
 )
 
-// Execution is one round being answered. However many requests ask for the
-// round, it is executed once.
+// Execution is one round being answered. However many requests ask for the round, it is executed once.
 //
-// It is driven by the state of its dataset, not by events: whenever something
-// may have changed it is woken and compares the nodes that are live with
-// those it asked and those that answered (step). Joins, leaves and answers may
-// thus come in any order.
+// It is driven by the state of its dataset, not by events. When something may have changed, step compares the live
+// nodes with those asked and those that answered. So joins, leaves and answers may come in any order.
 type Execution struct {
 	inquiry
 	spans spans
-	// permitMessage asks sites whether they permit the run, nil while no node was asked.
+	// permitMessage asks sites whether they permit the run; nil before a node was asked.
 	permitMessage []peer.Encoded
 
-	woken     chan struct{}   // holds one token while a step is due
-	abandoned context.Context // ends when the round shall end unanswered
+	woken     chan struct{}   // has one token while a step is due
+	abandoned context.Context // ends when the round must end without a release
 	cancel    context.CancelFunc
 
 	mu           sync.Mutex
-	open         bool // answers are still taken
+	open         bool // answers are accepted
 	participants participants
 	counts       []int64 // the sum of all answers
-	// inFlight is the number of connected teachers that were asked and did not answer, as of the
-	// last step.
+	// inFlight is the number of connected teachers that were asked and had not answered at the last step.
 	inFlight uint32
 	schedule schedule
 	audience
-	// given has the teachers of sums that were not collected here.
+	// given has the teachers of sums that were collected elsewhere.
 	given taken
-	// outer is the execution that this is a pass of, nil of others; told is whether the
-	// requests that wait for it are told how this one stands.
+	// outer is the execution that this is a pass of, or nil. told is whether its waiting requests get the progress of
+	// this pass.
 	outer *Execution
 	told  bool
-	// asked are the nodes that were sent the round first, nil before; noted says that the store knows of it. The
-	// goroutine that collects uses them.
+	// asked has the nodes that were sent the round first, nil before; noted reports that the store knows. Only the
+	// collecting goroutine uses them.
 	asked []*peer.Node
 	noted bool
 
-	// masked is the attempt at a masked round that is under way, nil where there is none; runKeys says which run
-	// keys of nodes are those of members.
+	// masked is the current attempt at a masked round, or nil; runKeys records which run keys of nodes belong to
+	// members.
 	masked  *attempt
 	runKeys map[*conclavev1.RunKey]bool
 
 	outcome
 }
 
-// inquiry is what an execution answers. It does not change until the execution has ended.
+// inquiry is what an execution answers. It is constant until the execution has ended.
 type inquiry struct {
 	key      payload.Key
-	permit   uint64 // the attempt by which sites are asked whether they permit the run
-	attempt  uint64 // no other execution of this server has it
+	permit   uint64 // the attempt that asks sites whether they permit the run
+	attempt  uint64 // unique among the executions of this server
 	digest   [32]byte
 	forget   uint64
 	spec     *spec.Spec
-	planned  int // the entry of the plan that pays
+	planned  int // the plan entry that pays
 	dataset  *Dataset
 	question Question
 	parts    []peer.Encoded
-	payload  *payload.Payload // of a masked run, in place of parts
+	payload  *payload.Payload // in a masked run, instead of parts
 	terms    *conclavev1.RoundTerms
 	began    time.Time
-	asker    peer.Caller // whose request began it
-	student  string      // that asks
-	room     int         // bytes of the student's room; of the goroutine that collects
+	asker    peer.Caller // its request started the round
+	student  string      // the asking student
+	room     int         // reserved bytes of the student's room; used only by the collecting goroutine
 	cache    *cache      // of the run, for sums
-	// released is the answer of a round whose sums are collected again, nil of others.
+	// released is the stored answer if the sums are collected again, otherwise nil.
 	released *conclavev1.Release
 }
 
-// schedule says when the next step is due, and when the round may end. It is used under
-// execution.mu.
+// schedule decides when the next step is due and when the round may end. It is guarded by execution.mu.
 type schedule struct {
-	left int // nodes that may still answer, as of the last step and the answers since
-	// unanswered is how many of them did not say whether they may, and missing how many teachers
-	// the permitted ones are short of a quorum, both as of then.
+	left int // nodes that may still answer, from the last step and later answers
+	// At the last step: unanswered counts nodes that have not said whether they may answer, and missing the teachers
+	// that the permitted nodes lack for a quorum.
 	unanswered int
 	missing    int64
-	stepped    time.Time   // when the last step was
-	deadline   time.Time   // when waiting for the rest ends; zero before there is a quorum
-	timer      *time.Timer // wakes the execution then
+	stepped    time.Time   // time of the last step
+	deadline   time.Time   // end of the wait for the rest; zero before there is a quorum
+	timer      *time.Timer // wakes the execution at that time
 }
 
-// due says whether a step may end the round. Nodes that left are among those that may still
-// answer until the step that their leave is followed by; with too few of these there is a step
-// too many.
+// due reports whether a step may end the round. Nodes that left still count as possible answers until the next step,
+// so a step may be unnecessary but is never missed.
 func (s *schedule) due(now time.Time) bool {
 	return s.left <= 0 || !s.deadline.IsZero() && !now.Before(s.deadline) || now.Sub(s.stepped) >= stepEvery
 }
 
-// audience are the requests that wait for a round, and what they are told. It is used under
-// execution.mu.
+// audience has the requests that wait for a round, and their progress. It is guarded by execution.mu.
 type audience struct {
 	progress  *conclavev1.Progress
 	changed   chan struct{} // closed and replaced when progress changes
 	waiters   int
-	idleSince time.Time // when the last waiter left
+	idleSince time.Time // time when the last waiting request left
 }
 
 // outcome is how an execution ended.
 type outcome struct {
-	done    chan struct{}       // closed when the rest is set
-	charged *charge             // nil where nothing was
-	release *conclavev1.Release // nil with an error
+	done    chan struct{}       // closed when the other fields are set
+	charged *charge             // nil if nothing was charged
+	release *conclavev1.Release // nil if there is an error
 	err     error
 }
 
-// newExecution returns an execution of what is asked. Passes have an outer one, nil elsewhere. The
-// request that begins it waits for it, until it leaves: if it came later, a node could have the
-// round and the student be gone, and the execution would still turn from idle to waited for.
+// newExecution returns an execution of an inquiry; a pass has an outer execution, otherwise nil. The request that
+// starts it counts as waiting from the beginning: otherwise the round could look idle after nodes have received it.
 func newExecution(q inquiry, outer *Execution) *Execution {
 	q.began = time.Now()
 	e := &Execution{
@@ -149,7 +140,7 @@ func newExecution(q inquiry, outer *Execution) *Execution {
 		},
 		outcome: outcome{done: make(chan struct{})},
 	}
-	if q.spec.Masked == nil { // each attempt has a sum of its own
+	if q.spec.Masked == nil { // each attempt has its own sum
 		e.counts = make([]int64, q.question.Length())
 	}
 	within := context.Background()
@@ -160,14 +151,14 @@ func newExecution(q inquiry, outer *Execution) *Execution {
 	return e
 }
 
-// sent is the round as nodes get it.
+// sent is the round as sent to nodes.
 func (q *inquiry) sent() peer.Round {
 	return peer.Round{Run: q.key.Run, Number: q.key.Number, Attempt: q.attempt}
 }
 
 func (e *Execution) kind() string { return e.spec.Plan[e.planned].Kind }
 
-// worst is the most that the run's plan is used by the round.
+// worst is the most that the round can use of the run's plan.
 func (e *Execution) worst() privacy.Use {
 	return privacy.Use{Planned: e.planned, Queries: e.question.Queries(), Answered: e.question.Queries()}
 }
@@ -188,8 +179,7 @@ func (e *Execution) finished() bool {
 	}
 }
 
-// end ends the round if it collects answers, and waits for its outcome. A round that is being
-// charged goes on.
+// end ends the round if it still collects answers, and waits for its outcome. A round that is being charged finishes.
 func (e *Execution) end(ctx context.Context) error {
 	e.cancel()
 	select {
@@ -200,14 +190,14 @@ func (e *Execution) end(ctx context.Context) error {
 	}
 }
 
-// attach counts a request that waits, until Leave.
+// attach counts a waiting request until Leave.
 func (e *Execution) attach() {
 	e.mu.Lock()
 	e.waiters++
 	e.mu.Unlock()
 }
 
-// Leave says that a request no longer waits.
+// Leave stops counting a waiting request.
 func (e *Execution) Leave() {
 	e.mu.Lock()
 	e.waiters--
@@ -215,25 +205,25 @@ func (e *Execution) Leave() {
 	e.mu.Unlock()
 }
 
-// idle says that no request waits.
+// idle reports whether no request waits.
 func (e *Execution) idle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.waiters == 0
 }
 
-// idleFor is whether no request has waited for so long.
+// idleFor reports whether no request has waited for d.
 func (e *Execution) idleFor(d time.Duration, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.waiters == 0 && now.Sub(e.idleSince) > d
 }
 
-// Asker is the peer whose request began the round.
+// Asker is the peer whose request started the round.
 func (e *Execution) Asker() peer.Caller { return e.asker }
 
-// Await waits for the release, and reports how the round stands until then. Nothing is
-// reported of a round that is over soon: each report costs as much as the answer of a node.
+// Await waits for the release and reports progress until then. A short round reports none, because each report costs
+// as much as a node's answer.
 func (e *Execution) Await(ctx context.Context, report func(*conclavev1.Progress) error) (*conclavev1.Release, error) {
 	soon := time.NewTimer(progressDelay)
 	defer soon.Stop()
@@ -262,7 +252,7 @@ func (e *Execution) Await(ctx context.Context, report func(*conclavev1.Progress)
 	}
 }
 
-// watch returns how the round stands and a channel that is closed when that changes.
+// watch returns the progress and a channel that is closed when it changes.
 func (e *Execution) watch() (*conclavev1.Progress, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -286,8 +276,8 @@ func (e *Execution) report(p *conclavev1.Progress) {
 	}
 }
 
-// took says which teachers took part: those that answered, and those that were asked, are connected,
-// and did not answer in time. So it is not told who is slow, which could depend on records.
+// took returns the teachers that took part: those that answered, and those that were asked, are connected, and did
+// not answer in time. Counting the latter hides which nodes are slow, which could depend on records.
 func (e *Execution) took() taken {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -295,7 +285,7 @@ func (e *Execution) took() taken {
 	return taken{part: e.given.part + answered + e.inFlight, answered: e.given.answered + answered}
 }
 
-// taken are the teachers that took part in a round, and those of them that answered.
+// taken counts the teachers that took part in a round, and those of them that answered.
 type taken struct{ part, answered uint32 }
 
 // give takes sums that were collected elsewhere: in passes of this execution, or before it.
@@ -308,8 +298,7 @@ func (e *Execution) give(counts []int64, teachers taken, contributors map[*peer.
 	}
 }
 
-// withdraw tells the nodes that were asked and did not answer that the round
-// is over.
+// withdraw tells the nodes that were asked and have not answered that the round is over.
 func (e *Execution) withdraw() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -317,7 +306,7 @@ func (e *Execution) withdraw() error {
 	return e.withdrawFrom(e.participants.unanswered(), e.attempt)
 }
 
-// withdrawFrom tells nodes that were asked by an attempt, and did not answer, that the round is over for them.
+// withdrawFrom tells nodes that an attempt asked, and that have not answered, that the round is over for them.
 func (q *inquiry) withdrawFrom(nodes []*peer.Node, attempt uint64) error {
 	if len(nodes) == 0 {
 		return nil
@@ -335,8 +324,7 @@ func (q *inquiry) withdrawFrom(nodes []*peer.Node, attempt uint64) error {
 	return nil
 }
 
-// drop forgets what was asked and added up: requests hold on to an execution until they have sent its
-// outcome.
+// drop frees what was asked and added up: requests keep a reference to an execution until they have sent its outcome.
 func (e *Execution) drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,14 +17,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// newNode is a node without a stream; its outbox shows what it would get.
+// newNode is a node without a stream; its outbox shows what would be sent.
 func newNode(site string, teachers uint32) *peer.Node {
 	n := peer.NewNode(nil)
 	n.ID, n.Teachers = peer.ID{Site: site, Name: "a"}, teachers
 	return n
 }
 
-// liveNode is one whose site permits run r.
+// liveNode is a node whose site permits run r.
 func liveNode(site string, teachers uint32) *peer.Node {
 	n := newNode(site, teachers)
 	n.Inquire("r", 1)
@@ -32,8 +32,7 @@ func liveNode(site string, teachers uint32) *peer.Node {
 	return n
 }
 
-// adding is a question whose answers are sums of so many numbers, of nodes with so many teachers
-// at most.
+// adding is a question whose answers are sums of length numbers, from nodes with a bounded number of teachers.
 type adding struct {
 	length int
 	most   uint32
@@ -75,8 +74,8 @@ func answerOf(e *Execution, n *peer.Node) *conclavev1.WorkRequest {
 	}}}
 }
 
-// Between its launch and the attachment of the student that began it a round looked idle: a
-// server that stops gave it up, and a student that came back with another question was refused.
+// A round must not look idle between its start and its student's attachment. Otherwise a stopping server gives it up,
+// and a student that returns with another question is refused.
 func TestARoundIsWaitedForFromTheStart(t *testing.T) {
 	e, north := testExecution(t), liveNode("north", 4)
 	if _, err := e.step([]*peer.Node{north}, time.Now().Add(2*abandonAfter)); err != nil {
@@ -127,7 +126,7 @@ func TestStep(t *testing.T) {
 		step(t, e, time.Minute, false, north, back, slow)
 		testkit.Must(t, e.take(back, answerOf(e, back)))
 		step(t, e, time.Minute, true, north, back, slow)
-		if e.took().part != 7 { // that one did not answer in time is not told
+		if e.took().part != 7 { // whether one answered in time is not revealed
 			t.Errorf("%d teachers took part", e.participants.answered)
 		}
 	})
@@ -152,7 +151,7 @@ func TestStep(t *testing.T) {
 		step(t, e, 0, false, first, other)
 		again := liveNode("north", 4)
 		step(t, e, 0, false, again, other)
-		testkit.Must(t, e.take(first, answerOf(e, first))) // it was under way
+		testkit.Must(t, e.take(first, answerOf(e, first))) // it was in flight
 		kind := fault.KindOf(e.take(again, answerOf(e, again)), "")
 		if kind != fault.Late || e.participants.answered != 4 {
 			t.Errorf("the second is %q, %d teachers took part", kind, e.participants.answered)
@@ -217,8 +216,8 @@ func TestStep(t *testing.T) {
 	})
 }
 
-// Whatever the others sent, an answer is added up: where a sum would leave its range it is cut. A
-// refusal there would tell two nodes that send nearly all there is what the third has sent.
+// Whatever the others sent, an answer is added, and a sum that would overflow saturates. A refusal would tell two
+// nodes that send nearly the maximum what the third one sent.
 func TestSumsAreCutAndNotRefused(t *testing.T) {
 	const limit = int64(1) << 61
 	for _, c := range []struct{ sum, add, want int64 }{

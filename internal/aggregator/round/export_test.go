@@ -12,7 +12,7 @@ import (
 // Trial is an execution for tests with the questions of package shape.
 type Trial struct{ *Execution }
 
-// NewTrial begins round number of run r, attempt 1.
+// NewTrial starts a round of run r with this number, attempt 1.
 func NewTrial(number uint64, run *spec.Spec, q Question) Trial {
 	return Trial{newExecution(inquiry{
 		key: payload.Key{Run: "r", Number: number}, permit: 2, attempt: 1, spec: run, question: q,
@@ -20,10 +20,10 @@ func NewTrial(number uint64, run *spec.Spec, q Question) Trial {
 	}, nil)}
 }
 
-// Step compares the nodes that are live with what is known, and asks those that are due.
+// Step compares the live nodes with the known ones and asks those that are due.
 func (t Trial) Step(live []*peer.Node) (finished bool, err error) { return t.step(live, time.Now()) }
 
-// Due says whether a step was asked for.
+// Due reports whether a step was requested.
 func (t Trial) Due() bool {
 	select {
 	case <-t.woken:
@@ -33,7 +33,7 @@ func (t Trial) Due() bool {
 	}
 }
 
-// Ask and Forget say that a node was sent the round, or not.
+// Ask and Forget record that a node was sent the round, or was not.
 func (t Trial) Ask(n *peer.Node) { t.participants.ask(t.participants.of(n.ID).on(n)) }
 
 func (t Trial) Forget(n *peer.Node) { t.participants.of(n.ID).on(n).state = unsent }

@@ -13,29 +13,29 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Entries of a ledger go into a message up to this number and, but for one that is larger by itself, these
-// bytes: most have some hundred, that of a run as much as its plan, which a student chooses.
+// A message has up to this many ledger entries and bytes, except that an entry may exceed the bytes alone. Most
+// entries have some hundred bytes; a run's entry is as large as its plan, which a student chooses.
 const (
 	feedPage  = 250
 	feedBytes = 1 << 20
 )
 
-// feed tells the nodes of a dataset of its ledger's new entries, in their order. Nodes remember the
-// newest: an etcd that was restored from before it is then found by each of them.
+// feed sends the nodes of a dataset its new ledger entries in order. Nodes remember the newest one, so each of them
+// detects an etcd that was restored from an older backup.
 //
-// An entry stands in the streams of all connected nodes before the student is answered, and where it cannot
-// be read it is not answered. Nobody waits until they have read it: one that stalls would hold up all rounds.
+// An entry is in the streams of all connected nodes before the student gets an answer. If the entry cannot be read,
+// the student gets none. Nobody waits until nodes have read it: a stalled node would delay all rounds.
 type feed struct {
 	mu        sync.Mutex
-	told      uint64 // the number of the newest entry that the followers were told of
+	told      uint64 // the number of the newest entry sent to the followers
 	followers map[*peer.Node]bool
 }
 
 // Send is how a node is sent a message, in order.
 type Send func(peer.Encoded) error
 
-// TellAll sends the entries of a dataset's ledger from after one up to another, page by page, as far
-// as there are. It returns the number of the last.
+// TellAll sends a dataset's ledger entries after one number up to another, page by page, as far as they exist. It
+// returns the number of the last.
 func (rs *Rounds) TellAll(ctx context.Context, d *Dataset, after, upTo uint64, send Send) (last uint64, err error) {
 	for last = after; last < upTo; {
 		lines, err := rs.Store.Entries(ctx, d.Record.Name, last, int(min(feedPage, upTo-last)))
@@ -55,8 +55,7 @@ func (rs *Rounds) TellAll(ctx context.Context, d *Dataset, after, upTo uint64, s
 	return last, nil
 }
 
-// Follow tells a node, which was told of the entries up to one, of those that followed meanwhile,
-// and from now on of each new one.
+// Follow sends a node the entries after the one it last received, and from now on each new one.
 func (rs *Rounds) Follow(ctx context.Context, d *Dataset, n *peer.Node, upTo uint64) error {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
@@ -70,8 +69,8 @@ func (rs *Rounds) Follow(ctx context.Context, d *Dataset, n *peer.Node, upTo uin
 	return nil
 }
 
-// tellOf tells the followers of all entries up to that of a release, which is not handed out where the error
-// says that it cannot: it stays charged and stored, and asked again it is told of again.
+// tellOf sends the followers all entries up to a release's entry. If it fails, the release is not returned; it stays
+// charged and stored, and asking it again repeats the attempt.
 func (rs *Rounds) tellOf(ctx context.Context, d *Dataset, key payload.Key, paid ledger.Entry) error {
 	err := rs.tell(ctx, d, &paid)
 	if leading := rs.Lifetime.Leading(); err != nil && leading.Err() != nil {
@@ -84,8 +83,7 @@ func (rs *Rounds) tellOf(ctx context.Context, d *Dataset, key payload.Key, paid 
 	return nil
 }
 
-// tell tells the followers of all entries that they were not told of, newest among them, which is nil where
-// nobody knows the last one.
+// tell sends the followers all entries that they lack, including newest, which is nil if the last one is unknown.
 func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) error {
 	d.feed.mu.Lock()
 	defer d.feed.mu.Unlock()
@@ -109,7 +107,7 @@ func (rs *Rounds) tell(ctx context.Context, d *Dataset, newest *ledger.Entry) er
 	return err
 }
 
-// tellRest tells the followers of all entries up to one that they were not told of. Callers hold the feed's lock.
+// tellRest sends the followers the entries up to a number that they lack. Callers hold the feed's lock.
 func (rs *Rounds) tellRest(ctx context.Context, d *Dataset, upTo uint64) (err error) {
 	d.feed.told, err = rs.TellAll(ctx, d, d.feed.told, upTo, d.feed.broadcast)
 	return err
@@ -125,14 +123,14 @@ func (f *feed) broadcast(m peer.Encoded) error {
 	return nil
 }
 
-// unfollow forgets a node whose stream is over.
+// unfollow drops a node whose stream is over.
 func (f *feed) unfollow(n *peer.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.followers, n)
 }
 
-// firstOf are the first lines that have no more bytes than most together, at least one.
+// firstOf returns the first lines with at most this many bytes together, but at least one line.
 func firstOf(lines [][]byte, most int) [][]byte {
 	size := 0
 	for i, line := range lines {

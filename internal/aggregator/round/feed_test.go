@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pages have the lines in their order, all of them, and no more bytes than one may have, but for a line
-// that is larger by itself.
+// Pages contain all lines in order. No page exceeds the byte limit, unless a single line does.
 func TestPagesOfALedgerAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 40), 1, 30).Draw(t, "lines")

@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// gather gets the counts of an execution: one answer of each node, sums that are cached, or
-// what a reducer makes of several passes.
+// gather gets the counts of an execution: one answer from each node, cached sums, or a reducer's result of several
+// passes.
 func (rs *Rounds) gather(e *Execution) error {
 	switch q := e.question.(type) {
 	case Masked:
@@ -55,13 +55,12 @@ func (rs *Rounds) gather(e *Execution) error {
 	return rs.collect(e)
 }
 
-// mostChanges bounds how often the nodes of a question that takes several passes may change, since
-// it can begin anew each time.
+// mostChanges bounds how often the nodes of a multi-pass question may change, since each change may restart it.
 const mostChanges = 8
 
-// pass asks all nodes once more in the course of an execution, and returns the sums and the nodes
-// that answered. The student is told how the first one stands. A node that does not answer one
-// pass is not asked in the next ones, which would all wait for it.
+// pass asks all nodes once more for an execution. It returns the sums and the nodes that answered. The student sees
+// the progress of the first pass. A node that does not answer a pass is omitted from later ones, which would all wait
+// for it.
 func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, []peer.ID, error) {
 	if e.idleFor(abandonAfter, time.Now()) {
 		return nil, nil, fault.Unavailablef("round %d of run %q was abandoned: no caller waits for it", e.key.Number,
@@ -71,7 +70,7 @@ func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Ro
 	if err != nil {
 		return nil, nil, err
 	}
-	in := e.inquiry // the terms are those of all passes, which are charged once
+	in := e.inquiry // all passes share the terms, because they are charged once
 	in.question, in.attempt, in.released = q, rs.attempts.Add(1), nil
 	if in.parts, err = p.Encode(in.attempt, in.terms, nil); err != nil {
 		return nil, nil, err
@@ -93,8 +92,7 @@ func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Ro
 	return inner.counts, inner.settle(), nil
 }
 
-// settle returns the nodes that answered a pass, in order, and has the others that were asked left
-// out of the passes after it.
+// settle returns the nodes that answered a pass, in order, and excludes the other asked nodes from later passes.
 func (e *Execution) settle() []peer.ID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +112,7 @@ func (e *Execution) settle() []peer.ID {
 	return nodes
 }
 
-// dropped says that a node did not answer an earlier pass, and whether that was for being slow.
+// dropped reports whether a node did not answer an earlier pass, and whether because it was slow.
 func (e *Execution) dropped(id peer.ID) (dropped, slow bool) {
 	if e.outer == nil {
 		return false, false

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A pass is given up when nobody has waited for its fit for long, also where it waits for a
-// quorum that does not come.
+// A pass is given up if nobody has waited for its fit for a while, also while it waits for a quorum that does not
+// come.
 func TestAPassEndsWithItsFit(t *testing.T) {
 	outer, inner := testExecution(t), testExecution(t)
 	inner.outer = outer

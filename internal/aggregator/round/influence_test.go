@@ -15,9 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Whatever a node says on however many streams, in whatever order, with honest nodes between:
-// the histogram is that of honest nodes and, for each query, either nothing of it or one
-// vote of each of its teachers.
+// A node may say anything on any number of streams in any order, between honest nodes. The histogram still has the
+// honest votes plus, for each query, nothing from the node or one vote of each of its teachers.
 func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 	counted := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -58,7 +57,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 				for j, c := range counts {
 					honest[j] += c
 				}
-			case 1: // it comes back on a new stream, or on a stream that was not asked
+			case 1: // it returns on a new stream, or on a stream that was not asked
 				n := join("mallory")
 				if rapid.Bool().Draw(t, "not asked") {
 					e.Forget(n)
@@ -81,7 +80,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 				_ = e.Take(rapid.SampledFrom(streams).Draw(t, "stream"), m)
 			}
 		}
-		theirs := int64(-1) // votes of the node on the first query; the same on all
+		theirs := int64(-1) // the node's votes on the first query; the same on all
 		for i := range queries {
 			total := int64(0)
 			for c := range classes {

@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// maxTurnedDown is how many attempts in a row members may turn down before the round ends: what a site says of a
-	// round may change between its permit and its answer.
+	// maxTurnedDown is how many attempts in a row members may refuse before the round ends. A site may change its
+	// mind between its permit and its answer.
 	maxTurnedDown = 4
-	// Between attempts is a pause, which grows where one after the other does not open.
+	// A pause between attempts grows while attempts do not open.
 	firstAttemptPause, longestAttemptPause = 50 * time.Millisecond, 5 * time.Second
 )
 
-// gatherMasked gets the noisy total of a masked round: see package masking for the protocol. An attempt
-// that does not open, since a member left or refused, is followed by another one, with all that is in it
-// drawn anew, as long as somebody waits for the round. Sites pay for those that they opened, and open no more
-// than they planned for.
+// gatherMasked gets the noisy total of a masked round; package masking describes the protocol. If an attempt does not
+// open because a member left or refused, another one follows with fresh noise and masks while somebody waits. Sites
+// pay for each opening, and open no more often than planned.
 func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 	spoiled, late := map[*peer.Node]bool{}, map[string]bool{}
 	pauses := &backoff.ExponentialBackOff{InitialInterval: firstAttemptPause, RandomizationFactor: 0.5, Multiplier: 2,
@@ -74,11 +73,11 @@ type brokenError struct{ problems []string }
 
 func (b *brokenError) Error() string { return strings.Join(someOf(b.problems), "; ") }
 
-// assemble waits until a quorum of members may answer, and nobody owes a word on whether it may.
+// assemble waits until a quorum of members may answer, and all decisions are known.
 func (rs *Rounds) assemble(e *Execution, q Masked, spoiled map[*peer.Node]bool, late map[string]bool) (
 	a *attempt, err error,
 ) {
-	var patience time.Time // when those that say nothing are left out
+	var patience time.Time // after this time silent nodes are left out
 	err = rs.until(e, func(now time.Time) (bool, error) {
 		var ps permits
 		nodes, silent, err := e.choose(&ps, spoiled, late)
@@ -99,8 +98,8 @@ func (rs *Rounds) assemble(e *Execution, q Masked, spoiled map[*peer.Node]bool, 
 	return a, err
 }
 
-// choose returns the members that may answer. Those that spoiled an attempt are left out, and late ones where the
-// others are a quorum: they may do better where they are needed, and it may be this server that was held up.
+// choose returns the members that may answer, without those that spoiled an attempt. It also omits late members if
+// the others are a quorum. Otherwise late members get another chance, because this server may have been the slow one.
 func (e *Execution) choose(ps *permits, spoiled map[*peer.Node]bool, late map[string]bool) (
 	nodes []*peer.Node, silent int, err error,
 ) {
@@ -113,7 +112,7 @@ func (e *Execution) choose(ps *permits, spoiled map[*peer.Node]bool, late map[st
 	return e.members(ps, spoiled, late)
 }
 
-// members are the members that may answer, and how many of those that are connected say nothing yet.
+// members returns the members that may answer, and how many connected ones have not decided yet.
 func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[string]bool) (
 	nodes []*peer.Node, silent int, err error,
 ) {
@@ -147,7 +146,7 @@ func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[s
 		switch {
 		case len(ps.willing) == was && s.state == failed:
 			denied = append(denied, n.ID.String()+" "+s.problem)
-			s.state = unsent // its site may think better of it
+			s.state = unsent // its site may change its mind
 		case len(ps.willing) == was:
 		case !e.showsKey(n):
 			denied = append(denied, n.ID.String()+" showed no run key of a member")
@@ -180,8 +179,8 @@ func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[s
 	return nodes, ps.unanswered, nil
 }
 
-// showsKey says whether a node showed a run key of a member. It is looked at again and again, and verified
-// once. Callers hold e.mu.
+// showsKey reports whether a node showed a member's run key. It is called often, but verifies once. Callers hold
+// e.mu.
 func (e *Execution) showsKey(n *peer.Node) bool {
 	k := n.RunKey(e.key.Run)
 	good, known := e.runKeys[k]
@@ -195,7 +194,7 @@ func (e *Execution) showsKey(n *peer.Node) bool {
 	return good
 }
 
-// specDigest is that of the run's spec as sites get it.
+// specDigest is the digest of the run's spec as sites receive it.
 func (e *Execution) specDigest() masking.Digest { return sha256.Sum256(e.terms.GetSpec()) }
 
 // giveUpIdle ends a round that nobody waits for.
@@ -205,7 +204,7 @@ func (e *Execution) giveUpIdle(now time.Time) {
 	}
 }
 
-// newAttempt is the next attempt among nodes, which are members in the order of their sites.
+// newAttempt starts the next attempt with nodes, which are members sorted by site.
 func (rs *Rounds) newAttempt(e *Execution, q Masked, nodes []*peer.Node) *attempt {
 	a := &attempt{
 		q: q, number: rs.attempts.Add(1), nodes: nodes, sum: make([]int64, q.Length()),
@@ -224,7 +223,7 @@ func (rs *Rounds) newAttempt(e *Execution, q Masked, nodes []*peer.Node) *attemp
 	return a
 }
 
-// attempt makes an attempt, from the question to the total. A [brokenError] says that it does not open.
+// attempt runs an attempt from the question to the total. A [brokenError] says that it does not open.
 func (rs *Rounds) attempt(e *Execution, a *attempt) error {
 	e.mu.Lock()
 	e.masked, e.participants = a, participants{}
@@ -253,7 +252,7 @@ func (rs *Rounds) attempt(e *Execution, a *attempt) error {
 		return err
 	}
 	if err := rs.stage(e, a, seeds, rs.attempts.Add(1), a.inSum, func(r peer.Round) error {
-		for at, n := range a.inSum { // each gets the tags that are for it
+		for at, n := range a.inSum { // each gets the tags meant for it
 			if err := tell([]*peer.Node{n}, r, a.agreementMessage(at)); err != nil {
 				return err
 			}
@@ -278,7 +277,7 @@ func tell(nodes []*peer.Node, r peer.Round, m *conclavev1.WorkResponse) error {
 	return nil
 }
 
-// stage sends nodes what is for them, and waits for what is due then.
+// stage sends nodes their messages, and waits for the answers.
 func (rs *Rounds) stage(
 	e *Execution, a *attempt, due stage, number uint64, nodes []*peer.Node, send func(peer.Round) error,
 ) error {
@@ -304,7 +303,7 @@ func (e *Execution) over(a *attempt) {
 	e.masked = nil
 	e.mu.Unlock()
 	if a.due == answers {
-		_ = e.withdrawFrom(a.settle(), a.number) // such a message can be encoded
+		_ = e.withdrawFrom(a.settle(), a.number) // such a message can always be encoded
 	}
 }
 
@@ -315,7 +314,7 @@ func teachersOf(nodes []*peer.Node) (teachers uint32) {
 	return teachers
 }
 
-// takeMasked takes what a member sent for the attempt that is under way.
+// takeMasked takes a member's message for the current attempt.
 func (e *Execution) takeMasked(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, error) {
 	e.mu.Lock()
 	a := e.masked
@@ -331,7 +330,7 @@ func (e *Execution) takeMasked(n *peer.Node, m *conclavev1.WorkRequest) (fault.K
 	}
 	switch fault.KindOf(err, "") {
 	case fault.Refusal:
-		n.Forget(e.key.Run) // what it permitted was withdrawn, or used up
+		n.Forget(e.key.Run) // the permission was withdrawn or used up
 	case fault.Waiting:
 		n.Await(e.key.Run, fault.Printable(m.GetRefusal().GetReason())) // it says when it is ready
 	}

@@ -20,7 +20,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maskedAmong is a round of a masked run of sites in the order of their names, all of them the quorum.
+// maskedAmong is a masked round among sites sorted by name, whose quorum is all of them.
 func maskedAmong(t *testing.T, sites ...string) (*Dataset, *Execution, map[string]*masking.Party) {
 	t.Helper()
 	d, e := inquiring(t)
@@ -37,14 +37,14 @@ func maskedAmong(t *testing.T, sites ...string) (*Dataset, *Execution, map[strin
 	return d, e, parties
 }
 
-// permit has a node's site permit the run with the key of a party.
+// permit makes a node's site permit the run with a party's key.
 func permit(e *Execution, n *peer.Node, p *masking.Party) {
 	n.Inquire("r", e.permit)
 	key := testkit.Value(p.Key("r", sha256.Sum256([]byte("spec")), *e.spec.Masked))
 	n.Decide("r", e.permit, peer.Permitted, "", key)
 }
 
-// A student of a masked run is told which sites are missing, and which are there that its run does not name.
+// A student of a masked run learns which sites are missing, and which connected ones its run does not name.
 func TestAMaskedRoundSaysWhoIsMissing(t *testing.T) {
 	d, e, parties := maskedAmong(t, "east", "north", "south")
 	waits := func(nodes int, want ...string) {
@@ -75,8 +75,8 @@ func TestAMaskedRoundSaysWhoIsMissing(t *testing.T) {
 	waits(3)
 }
 
-// A round ends where too few members are left that might answer: as with one whose certificate has another key
-// than the run's spec names.
+// A round ends if too few members are left that may answer, for example if a certificate's key differs from the one
+// in the run's spec.
 func TestAMaskedRoundEndsWithoutAQuorumOfMembers(t *testing.T) {
 	d, e, parties := maskedAmong(t, "north", "south")
 	north, south := newNode("north", 2), newNode("south", 2)
@@ -96,7 +96,7 @@ func TestAMaskedRoundEndsWithoutAQuorumOfMembers(t *testing.T) {
 		"was it renewed with a new key?")
 }
 
-// A masked round that nobody waits for is given up, not at once: a student may dial again.
+// A masked round that nobody waits for is given up, but not at once: a student may reconnect.
 func TestAMaskedRoundThatNobodyWaitsFor(t *testing.T) {
 	e := testExecution(t)
 	late := time.Now().Add(2 * abandonAfter)

@@ -10,7 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Others see that a node answered when the minute is over in which it did: how long it takes depends on its records.
+// Others see that a node answered only when the minute of its answer is over: the time it takes depends on its
+// records.
 func TestWhenANodeAnsweredIsToldByTheMinute(t *testing.T) {
 	d := NewDataset(coordinator.Dataset{Name: "d"}, 0)
 	e := &Execution{}

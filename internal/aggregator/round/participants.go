@@ -10,35 +10,33 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// maxAgain bounds how often one round is sent to a stream whose node let it wait and said
-// that it is ready: each time it gets the whole round for two small messages.
+// maxAgain bounds how often a round is sent to a stream whose node made it wait and then became ready: each time two
+// small messages cost the whole round.
 const maxAgain = 16
 
-// participants are the nodes of a round. They are not safe for use by several goroutines.
+// participants are the nodes of a round. They are not safe for concurrent use.
 type participants struct {
 	byID map[peer.ID]*participant
-	room []participant // for those that are still to come
-	// pending is the number of streams that owe an answer.
+	room []participant // for nodes still to come
+	// pending is the number of streams that still have to answer.
 	pending int
 	// answered is the number of teachers whose answers count.
 	answered uint32
-	// list is a session that knows the list of revoked certificates, nil where there is no
-	// contributor; by the edition of the list all contributors were found good.
+	// list is a session that knows the revocation list, nil without contributors. All contributors were valid by this
+	// edition of the list.
 	list    *peer.Session
 	edition uint64
 }
 
-// participant is the state of a node in a round: what it was sent on which stream, and whose
-// answers of it count.
+// participant is the state of a node in a round: what it was sent on which stream, and which of its answers counts.
 type participant struct {
-	teachers uint32 // behind the answer that counts, 0 while there is none
+	teachers uint32 // behind the answer that counts, 0 without one
 	current  stream
-	earlier  []stream // of a node that came back while the round was open
-	// dropped says that it is not asked in further passes of the round, slow that this is because it
-	// did not answer one in time.
+	earlier  []stream // of a node that reconnected during the round
+	// dropped excludes it from further passes of the round; slow says that it is because it missed a pass.
 	dropped, slow bool
-	// contributor is the session of the answer that counts, and contributors of further ones
-	// where a round adds up several sums.
+	// contributor is the session of the answer that counts; contributors are those of further answers if a round adds
+	// up several sums.
 	contributor  *peer.Session
 	contributors []*peer.Session
 }
@@ -47,22 +45,22 @@ type stream struct {
 	node     *peer.Node
 	state    streamState
 	asked    time.Time
-	done     time.Time // when its last answer came, whether it counts or not
-	inquired int       // how often it was asked whether its site permits the run
-	waited   int       // how often it let the round wait
-	problem  string    // of a failed one: why its answer was refused or rejected
+	done     time.Time // time of its last answer, whether it counts or not
+	inquired int       // how often it was asked for its site's permission
+	waited   int       // how often it made the round wait
+	problem  string    // if failed: why its answer was refused or rejected
 }
 
 type streamState uint8
 
 const (
-	unsent   streamState = iota // it was not sent the round, or its site has to decide
-	sent                        // it owes an answer
+	unsent   streamState = iota // it was not sent the round, or its site must decide
+	sent                        // its answer is pending
 	answered                    // its answer counts
 	failed                      // its answer was refused or rejected
 )
 
-// of returns a node's part in the round, a new one where it has none.
+// of returns a node's part in the round, and adds a new one if needed.
 func (ps *participants) of(id peer.ID) *participant {
 	if p := ps.byID[id]; p != nil {
 		return p
@@ -79,7 +77,7 @@ func (ps *participants) of(id peer.ID) *participant {
 	return p
 }
 
-// expect makes room for the given number of nodes, if there are none yet.
+// expect allocates room for this number of nodes, if there is none yet.
 func (ps *participants) expect(n int) {
 	if len(ps.byID) == 0 {
 		ps.byID = make(map[peer.ID]*participant, n)
@@ -108,7 +106,7 @@ func (ps *participants) ask(s *stream) {
 	ps.pending++
 }
 
-// mayAnswer is nil, or why an answer on a stream does not count whatever it holds.
+// mayAnswer returns nil, or why an answer on a stream cannot count.
 func (p *participant) mayAnswer(s *stream, round uint64) error {
 	switch {
 	case s.state == unsent:
@@ -120,7 +118,7 @@ func (p *participant) mayAnswer(s *stream, round uint64) error {
 		return fault.Rejectf(fault.Duplicate, "node %v answered round %d twice; the first answer counts", s.node.ID,
 			round)
 	case p.teachers > 0:
-		// It was asked on two streams, and what it had sent down the first one came in late.
+		// It was asked on two streams, and its answer on the first one came late.
 		return fault.Rejectf(fault.Late, "node %v answered round %d on an earlier stream as well; the first answer "+
 			"counts",
 			s.node.ID, round)
@@ -135,14 +133,14 @@ func (ps *participants) count(p *participant, s *stream) {
 	ps.answered += p.teachers
 }
 
-// fail says that the answer on a stream was refused or rejected.
+// fail records that the answer on a stream was refused or rejected.
 func (ps *participants) fail(s *stream, problem string) {
 	s.state, s.problem, s.done = failed, problem, time.Now()
 	ps.pending--
 }
 
-// wait says that the site of a stream's node has to decide: it is asked again when it is ready,
-// but for a node that did so too often, whose answer is then refused.
+// wait records that the site of a stream's node must decide. The node is asked again when it is ready; if it waited
+// too often, its answer is refused instead.
 func (ps *participants) wait(s *stream, reason string) (tooOften bool) {
 	if s.waited++; s.waited > maxAgain {
 		ps.fail(s, "let the round wait too often: "+reason)
@@ -153,13 +151,13 @@ func (ps *participants) wait(s *stream, reason string) (tooOften bool) {
 	return false
 }
 
-// seemsToOwe says whether others are told that it owes an answer: also until the minute in which one came is over. When
-// a node answers depends on its records, and nobody is told more finely.
+// seemsToOwe reports whether others still see its answer as pending, which lasts until the minute of the answer is
+// over. The time of an answer depends on records, so nobody learns it more finely.
 func (s *stream) seemsToOwe(now time.Time) bool {
 	return s.state == sent || !s.done.IsZero() && s.done.Truncate(time.Minute).Equal(now.Truncate(time.Minute))
 }
 
-// unanswered are the streams that owe an answer.
+// unanswered returns the streams with a pending answer.
 func (ps *participants) unanswered() (nodes []*peer.Node) {
 	if ps.pending == 0 {
 		return nil
@@ -177,7 +175,7 @@ func (ps *participants) unanswered() (nodes []*peer.Node) {
 	return nodes
 }
 
-// contribute adds a session whose answer is in the sums. Nodes of tests have none.
+// contribute adds a session whose answer is in the sums. Test nodes have none.
 func (ps *participants) contribute(id peer.ID, s *peer.Session) {
 	if s == nil {
 		return
@@ -191,12 +189,12 @@ func (ps *participants) contribute(id peer.ID, s *peer.Session) {
 	}
 	ps.list = s
 	if s.Revoked() != nil {
-		ps.edition = 0 // the list came between its message and this
+		ps.edition = 0 // a new list arrived after the message
 	}
 }
 
-// revoked is an error where the certificate of a contributor was revoked. An answer that was
-// counted passed the list of its moment, so that all are looked at for newer lists alone.
+// revoked fails if a contributor's certificate was revoked. Each counted answer was checked against the list of its
+// moment, so only a newer list needs a check of all.
 func (ps *participants) revoked() error {
 	if ps.list == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The sums of a round are looked at once more before they are charged.
+// The contributors of a round are checked once more before the charge.
 func TestTheLastLookIsBeforeTheCharge(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	testkit.Must(t, authority.Create(dir))

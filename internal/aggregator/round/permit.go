@@ -11,21 +11,20 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// permits are the decisions about a run by the sites of a round's nodes that were not sent the round yet. A site is
-// charged for its node's answer. So the round is not sent until the nodes that permit it, and those that have it, are a
-// quorum.
+// permits are the run decisions of sites whose nodes were not sent the round yet. A site is charged for its node's
+// answer. So the round is only sent once the permitting nodes, together with those that have it, are a quorum.
 type permits struct {
-	willing    []*stream    // are permitted, and due once there is a quorum
-	unasked    []*peer.Node // are to be asked about the run
-	unanswered int          // were asked, now or before
-	silent     []string     // were asked before
-	waitingFor []string     // people have to decide
+	willing    []*stream    // permitted, and due once there is a quorum
+	unasked    []*peer.Node // to be asked about the run
+	unanswered int          // asked, now or before, without an answer
+	silent     []string     // asked before, without an answer
+	waitingFor []string     // people must decide
 
-	// The teachers of the willing, and of those where people have to decide.
+	// The teachers of willing nodes, and of nodes whose people must decide.
 	permitted, waiting uint32
 }
 
-// look adds what the site of a stream says that was not sent the round. Callers hold e.mu.
+// look adds the site's decision for a stream that was not sent the round. Callers hold e.mu.
 func (e *Execution) look(s *stream, ps *permits) {
 	is, why := s.node.Permission(e.key.Run, e.permit)
 	switch is {
@@ -77,8 +76,8 @@ func (e *Execution) inquire(nodes []*peer.Node) error {
 	return nil
 }
 
-// decide takes what a node's site says of a run, by an attempt that the node was sent; ours is
-// false where that was a round's, or the run is over. An error says why the node is left out.
+// decide takes a site's decision about a run, for an attempt that its node was sent. ours is false if that attempt
+// was a round's, or the run is over. The error says why the node is left out.
 func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkRequest) (ours bool, err error) {
 	is, why := peer.Permitted, ""
 	if refusal := answer.GetRefusal(); refusal != nil {
@@ -101,7 +100,7 @@ func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkR
 	if !n.Decide(key.Run, answer.GetAttempt(), is, why, runKey) {
 		return false, nil
 	}
-	for _, e := range d.openIn(key.Run) { // perhaps of another round than the one that asked
+	for _, e := range d.openIn(key.Run) { // perhaps for another round than the one that asked
 		e.decided(n, is)
 	}
 	return true, err
@@ -118,8 +117,8 @@ func (d *Dataset) openIn(run string) (open []*Execution) {
 	return open
 }
 
-// decided looks whether a step is due after a node's site said something of the run: not after
-// every word of a thousand.
+// decided checks whether a step is due after a site's decision, so that a thousand decisions do not cause a thousand
+// steps.
 func (e *Execution) decided(n *peer.Node, is peer.Permission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

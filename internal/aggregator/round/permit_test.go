@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// inquiring is a round of 8 teachers, all of them the quorum, in a dataset.
+// inquiring is a round in a dataset with 8 teachers, whose quorum is all of them.
 func inquiring(t *testing.T) (*Dataset, *Execution) {
 	t.Helper()
 	d, e := NewDataset(coordinator.Dataset{Name: "d"}, 1), testExecution(t)
@@ -26,7 +26,7 @@ func inquiring(t *testing.T) (*Dataset, *Execution) {
 	return d, e
 }
 
-// says has a node answer a permit as if it had been sent it.
+// says makes a node answer a permit as if it had been sent it.
 func says(d *Dataset, e *Execution, n *peer.Node, answer *conclavev1.WorkRequest) error {
 	answer.Attempt = e.permit
 	_, err := d.decide(n, e.key, answer)
@@ -37,8 +37,7 @@ func permitted(e *Execution) *conclavev1.WorkRequest {
 	return roundtest.Permitted(&conclavev1.Permit{Run: e.key.Run, Round: e.key.Number})
 }
 
-// The round is sent to nobody before the sites of a quorum permit its run: those that answer it
-// are charged for it.
+// The round is sent to nobody before the sites of a quorum permit its run, because sites that answer are charged.
 func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 	now := time.Now()
 	look := func(t *testing.T, e *Execution, live ...*peer.Node) *conclavev1.Progress {
@@ -49,7 +48,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		p, _ := e.watch()
 		return p
 	}
-	// northPermits has two nodes that were asked, and one of them has permitted the run.
+	// northPermits has two asked nodes, of which one has permitted the run.
 	northPermits := func(t *testing.T) (d *Dataset, e *Execution, north, south *peer.Node) {
 		t.Helper()
 		d, e = inquiring(t)
@@ -68,7 +67,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 	t.Run("all permit it", func(t *testing.T) {
 		d, e := inquiring(t)
 		north, south := newNode("north", 4), newNode("south", 4)
-		for range 2 { // once, however often it is looked
+		for range 2 { // once, however often it is checked
 			look(t, e, north, south)
 			queued(t, north, 1)
 			queued(t, south, 1)
@@ -88,7 +87,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		queued(t, south, 2)
 		testkit.Must(t, e.take(north, answerOf(e, north)))
 		testkit.Must(t, e.take(south, answerOf(e, south)))
-		next := testExecution(t) // the next round goes out at once
+		next := testExecution(t) // the next round is sent at once
 		next.key.Number, next.permit = 1, 7
 		look(t, next, north, south)
 		queued(t, north, 3)
@@ -102,7 +101,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		roundtest.WantStatus(t, fault.Status(err), codes.FailedPrecondition, "has 4 of the 8",
 			"south/a refused: denied")
 		queued(t, north, 1)
-		// Its people may have thought better of it when the student comes again.
+		// Its people may have changed their mind when the student returns.
 		_, again := inquiring(t)
 		again.permit = 7
 		look(t, again, north, south)
@@ -130,13 +129,13 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 	})
 	t.Run("one no longer permits it", func(t *testing.T) {
 		d, e, north, south := northPermits(t)
-		if !d.Ready(north, e.key.Run) { // its approval has expired, say
+		if !d.Ready(north, e.key.Run) { // for example, its approval has expired
 			t.Error("nothing was permitted")
 		}
 		testkit.Must(t, says(d, e, south, permitted(e)))
 		look(t, e, north, south)
 		queued(t, north, 2) // it was asked again
-		queued(t, south, 1) // and nobody was sent the round
+		queued(t, south, 1) // nobody was sent the round
 		if err := says(d, e, north, refusal(e.key, true, "waits")); fault.KindOf(err, "") != fault.Waiting {
 			t.Errorf("error %v", err)
 		}
@@ -225,7 +224,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 	})
 }
 
-// A thousand nodes that say one after the other that they may do not make a step each.
+// A thousand permissions in a row do not cause a step each.
 func TestPermitsAreLookedAtTogether(t *testing.T) {
 	const nodes = 1000
 	d, e := inquiring(t)

@@ -1,10 +1,10 @@
-// Package round answers rounds: it asks the nodes of a dataset, adds up what they answer, draws
-// the noise, charges the ledger, and only then has a release. It knows no gRPC. What a question
-// asks and how its release is drawn is behind [Question].
+// Package round answers rounds: it asks the nodes of a dataset, adds up their answers, draws the noise, charges the
+// ledger, and only then returns a release. It knows no gRPC. [Question] hides what a question asks and how its
+// release is drawn.
 //
-// A [Dataset] holds the nodes that are connected for it. An [Execution] is one round being
-// answered; it looks at the nodes of its dataset whenever something changed, so that joining,
-// leaving and answering need no order. [Rounds] decides which round is answered, and from what.
+// A [Dataset] has its connected nodes. An [Execution] is one round being answered; it checks the nodes of its dataset
+// whenever something changed, so joins, leaves and answers may come in any order. [Rounds] decides which round is
+// answered, and from what.
 package round
 
 import (
@@ -23,32 +23,31 @@ type Question interface {
 	Length() int
 	// Read checks one node's answer and returns its counts.
 	Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error)
-	// Fits says whether the answer of a node with so many teachers can be sent in one
-	// message.
+	// Fits returns an error if the answer of a node with this many teachers exceeds one message.
 	Fits(teachers uint32) error
-	// Largest is the most bytes that the stored release can have.
+	// Largest is the largest size of the stored release, in bytes.
 	Largest() int
-	// Queries is how often the mechanism of the plan's entry is used.
+	// Queries is how often the mechanism of the plan entry is used.
 	Queries() int64
 	// Answer draws the release from the summed counts, writes it to r, and returns how many
 	// queries it answered.
 	Answer(src *gnmax.Source, counts []int64, r *conclavev1.Release) (answered int64, err error)
 }
 
-// Recycler is a question that takes back what Read returned, once it is added up.
+// Recycler is a question that reuses what Read returned once it was added up.
 type Recycler interface {
 	Recycle(counts []int64)
 }
 
 // Cacher is a question whose sums are cached for selections of later rounds.
 type Cacher interface {
-	// Sums are what is selected by, and how far a privacy unit moves one.
+	// Sums returns the sums to select by, and how far a privacy unit moves one of them.
 	Sums(counts []int64) (sums []int64, bound int64)
 }
 
-// Selector is a question that is answered from cached sums, and asks no node.
+// Selector is a question that is answered from cached sums without asking a node.
 type Selector interface {
-	// By are the sums that it selects by.
+	// By returns the sums that it selects by.
 	By() Sums
 }
 
@@ -58,26 +57,25 @@ type Reducer interface {
 	Reduce(ctx context.Context, pass Pass) (counts []int64, err error)
 }
 
-// Masked is a question of a masked run, whose sum is opened with the noise in it.
+// Masked is a question of a masked run, whose sum opens with the noise included.
 type Masked interface {
 	Question
 	// Share is the noise that each site adds.
 	Share() gnmax.Share
 }
 
-// Pass asks all nodes once more, by parameters of the round's kind, and returns the sums of
-// their answers. Changed says that other nodes answered than in the pass before.
+// Pass asks all nodes once more, with parameters of the round's kind, and returns the sums of their answers. Changed
+// reports that different nodes answered from those in the pass before.
 type Pass func(q Question, params []byte, sum *conclavev1.Vector) (sums []int64, changed bool, err error)
 
-// Parse checks what a round asks against its run. cached returns the sums of a round, as far as
-// they are cached.
+// Parse checks a round's question against its run. cached returns the sums of a round if they are cached.
 type Parse func(r *conclavev1.Round, s *spec.Spec, cached func(round uint64) (Sums, bool)) (Question, error)
 
-// Sums are sums without noise. They are PRIVATE, live in the memory of the aggregator that
-// collected them, and nowhere else: another one has to collect them again.
+// Sums are sums without noise. They are PRIVATE and live only in the memory of the aggregator that collected them:
+// another aggregator has to collect them again.
 type Sums struct {
 	Round uint64
-	// Planned is the place of the plan's entry that they were asked under: sites charged that one.
+	// Planned is the index of the plan entry that they were asked under: sites charged that entry.
 	Planned int
 	Bound   int64
 	Sums    []int64
@@ -86,14 +84,14 @@ type Sums struct {
 	contributors map[*peer.Session]peer.ID
 }
 
-// ErrNotCached says that sums have to be collected again; see AskRequest.hold.
+// ErrNotCached says that sums must be collected again; see AskRequest.hold.
 func ErrNotCached(run string, round uint64) error {
 	return fault.NotFoundf("the sums of round %d of run %q are not cached here; ask for that round again, "+
 		"to have them cached", round, run)
 }
 
-// timed says whether the time of a question may be told. That of a fit is the time of its
-// passes, and says nothing of use.
+// timed reports whether the duration of a question may be revealed. A fit's may not: it is the time of its passes,
+// and useless to operators.
 func timed(q Question) bool {
 	_, reduces := q.(Reducer)
 	_, selects := q.(Selector)

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Opened is a run that was opened: on which dataset, by whom, who wanted it, whether it may be open, how many
-// entries its plan has, and how many questions of it are in the ledger, as far as this server counted them.
+// Opened is an opened run: its dataset, who opened it, who wanted it, whether it may be open, its number of plan
+// entries, and how many of its questions are in the ledger as far as this server counted.
 type Opened struct {
 	Dataset, By, Student string
 	Open                 bool
@@ -30,7 +30,7 @@ func openedAs(r coordinator.Run) Opened {
 	return o
 }
 
-// register stores a run, or finds it again for those whose run it is.
+// register stores a run, or finds it again for its student.
 func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Identity, deadline time.Duration) (
 	existing bool, err error) {
 	rs.opening.Lock()
@@ -46,7 +46,7 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	r.Student = rs.Requester(r.Name, "")
 	queued := r.Student != ""
 	if !fresh || queued {
-		// Before anything is compared: a refusal that says what differs confirms guesses.
+		// Checked before any comparison: a refusal that names differences would confirm guesses.
 		if err := rs.MayAsk(r.Name, stored.By, r.Claim, by); err != nil {
 			return false, err
 		}
@@ -63,7 +63,7 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	if err := rs.admit(r, queued, deadline); err != nil {
 		return false, err
 	}
-	// A student that goes away meanwhile gets no run that is not counted.
+	// If the student leaves meanwhile, a stored run must still be counted.
 	leading := rs.Lifetime.Leading()
 	existing, err = rs.Store.OpenRun(leading, rs.Lead, r)
 	if err != nil {
@@ -77,9 +77,8 @@ func (rs *Rounds) register(ctx context.Context, r coordinator.Run, by certs.Iden
 	return existing, err
 }
 
-// admit refuses a new run where its student has opened as many as it may, or with as many entries in their
-// plans, or its rounds have a deadline that is too short. Of the queue's runs the queue has counted all that
-// were submitted.
+// admit refuses a new run if its student has reached the limit on runs or plan entries, or if its deadline is too
+// short. The queue has already counted all queued runs.
 func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) error {
 	open, ever, entries := 0, 0, 0
 	rs.mu.Lock()
@@ -112,15 +111,15 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 	return nil
 }
 
-// TooManyEntries refuses a run whose plan has more entries than its student has left on a dataset. Each may
-// be one more mechanism in the dataset's totals, which one request to etcd holds for ever.
+// TooManyEntries refuses a run whose plan has more entries than its student has left on a dataset. Each may add a
+// mechanism to the dataset's totals, which etcd keeps forever in one value.
 func TooManyEntries(student, dataset string, had, more, most int) error {
 	return fault.TooManyf("the plans of student %q on dataset %q have %d entries, and %d more would be above %d, the "+
 		"most there may ever be (max_plan_entries); open runs with fewer entries, or have an operator raise "+
 		"max_plan_entries in the aggregator's configuration", student, dataset, had, more, most)
 }
 
-// Opened returns the runs that were ever opened and are among those that are wanted, by name.
+// Opened returns all runs ever opened that wanted selects, by name.
 func (rs *Rounds) Opened(ctx context.Context, wanted func(Opened) bool) (map[string]Opened, error) {
 	rs.opening.Lock()
 	defer rs.opening.Unlock()
@@ -138,7 +137,7 @@ func (rs *Rounds) Opened(ctx context.Context, wanted func(Opened) bool) (map[str
 	return found, nil
 }
 
-// lookForOpened reads which runs were opened, once. Callers hold rs.opening.
+// lookForOpened reads once which runs were opened. Callers hold rs.opening.
 func (rs *Rounds) lookForOpened(ctx context.Context) error {
 	rs.mu.Lock()
 	known := rs.opened != nil
@@ -164,9 +163,8 @@ func (rs *Rounds) lookForOpened(ctx context.Context) error {
 	return nil
 }
 
-// mayAskMore refuses a question where its student has had as many as it ever may: each is an entry of
-// the ledger, and one that costs next to nothing comes a thousand times a second. record is the
-// question's run as etcd has it.
+// mayAskMore refuses a question if its student has reached the limit: each is an entry of the ledger, and cheap
+// questions could come a thousand times a second. record is the question's run in etcd.
 func (rs *Rounds) mayAskMore(ctx context.Context, record coordinator.Run) error {
 	rs.mu.Lock()
 	o, known := rs.opened[record.Name]
@@ -192,7 +190,7 @@ func (rs *Rounds) mayAskMore(ctx context.Context, record coordinator.Run) error 
 	return nil
 }
 
-// dropped forgets a run that was closed, but for who opened it.
+// dropped forgets a closed run, except who opened it.
 func (rs *Rounds) dropped(name string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -203,7 +201,7 @@ func (rs *Rounds) dropped(name string) {
 	}
 }
 
-// InUse is the number of runs that are kept in memory.
+// InUse is the number of runs in memory.
 func (rs *Rounds) InUse() int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

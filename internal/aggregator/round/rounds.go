@@ -19,16 +19,16 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Hooks are called at named moments of a round. A hook that blocks holds up its round and no
-// other. AfterCharge is called once nodes are sent the charge's entry, before the student is answered.
+// Hooks are called at certain moments of a round. A hook that blocks delays only its round. AfterCharge is called
+// after nodes are sent the charge's entry and before the student is answered.
 type Hooks struct {
 	BeforeCharge, AfterCharge func(run string, round uint64)
-	// Votes sees the histograms behind a release of votes, before it is charged. They are
-	// PRIVATE: what is computed from them must not leave the aggregator.
+	// Votes receives the histograms behind a release of votes before the charge. They are PRIVATE: results computed
+	// from them must not leave the aggregator.
 	Votes func(run string, round uint64, counts []int64, release *conclavev1.NoisyVotes)
-	// Sums sees the sums behind a release before their noise. They are PRIVATE too.
+	// Sums receives the sums behind a release, without noise. They are PRIVATE, too.
 	Sums func(run string, round uint64, counts []int64)
-	// Now is the clock by which studies end, nil for the machine's.
+	// Now is the clock that ends studies; nil uses the system clock.
 	Now func() time.Time
 }
 
@@ -39,23 +39,23 @@ type Options struct {
 	Lifetime *lifetime.Lifetime
 	Datasets map[string]*Dataset
 	Parse    Parse
-	// MayAsk says whether a caller, perhaps with a claim, may ask a run, which may be of the queue.
+	// MayAsk returns nil if a caller, perhaps with a claim, may ask in a run, which may be queued.
 	MayAsk func(run, opener, claim string, by certs.Identity) error
-	// Requester names who asks a run, which may be of the queue.
+	// Requester names the student that wants a run, which may be queued.
 	Requester func(run, opener string) string
-	// MostOpen bounds the runs of a student that are open.
+	// MostOpen bounds a student's open runs.
 	MostOpen int
 	// MostRuns bounds the runs that a student ever opened.
 	MostRuns int
-	// MostEntries bounds the entries of the plans of all runs that a student ever opened on a dataset.
+	// MostEntries bounds the plan entries of all runs that a student ever opened on a dataset.
 	MostEntries int
-	// MostQuestions bounds the questions of a student that were ever charged.
+	// MostQuestions bounds a student's questions that were ever charged.
 	MostQuestions int
 	// LeastDeadline is the shortest deadline of a run's rounds.
 	LeastDeadline time.Duration
-	// Sign signs a statement by the aggregator's certificate.
+	// Sign signs a statement with the aggregator's certificate.
 	Sign func(attest.Statement) (attest.Signature, error)
-	// Reload brings the list of revoked certificates up to date.
+	// Reload updates the revocation list.
 	Reload  func() error
 	Metrics metrics.Rounds
 	Audit   peer.AuditLog
@@ -65,8 +65,7 @@ type Options struct {
 	Faults  Faults
 }
 
-// Faults are for tests of the audit, which has to find what they do to a release and to its
-// charge.
+// Faults inject errors into a release and its charge, which tests of the audit must find.
 type Faults struct {
 	Distort     func(Question) Question
 	Undercharge func(privacy.Use) privacy.Use
@@ -75,26 +74,26 @@ type Faults struct {
 // Rounds answers the rounds of all runs.
 type Rounds struct {
 	Options
-	Room     *peer.Room    // what is kept for each student
+	Room     *peer.Room    // memory used per student
 	attempts atomic.Uint64 // numbers executions
 
 	mu   sync.Mutex
-	runs map[string]*run // in use and open; a run's spec never changes, so it is read once
+	runs map[string]*run // open runs in use; a run's spec never changes, so it is read once
 
-	opening sync.Mutex // orders the opening of runs
-	// opened are all that there ever were: as etcd had them when they were needed first, and as
-	// this server changed them since. nil before.
+	opening sync.Mutex // orders run openings
+	// opened has all runs ever opened: as read from etcd at the first need, with this server's later changes. It is
+	// nil before.
 	opened map[string]Opened
-	// questions sums up those of each student's runs; it is there with opened.
+	// questions counts the questions of each student's runs; it is set together with opened.
 	questions map[string]uint64
 }
 
-// New returns rounds, none of them open.
+// New returns rounds without an open one.
 func New(o Options) *Rounds {
 	return &Rounds{Options: o, Room: peer.NewRoom(peer.MostRoom), runs: map[string]*run{}}
 }
 
-// Now is the moment by which studies end.
+// Now is the time by which studies end.
 func (rs *Rounds) Now() time.Time {
 	if rs.Hooks.Now != nil {
 		return rs.Hooks.Now()

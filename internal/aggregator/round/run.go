@@ -22,22 +22,20 @@ import (
 type run struct {
 	spec    *spec.Spec
 	dataset *Dataset
-	by      string // who opened it first
+	by      string // who first opened it
 
-	turn lifetime.Turn // of who decides about the run's rounds
-	// closed says that no new round may be asked, under turn. Only this server closes runs
-	// while it leads.
+	turn lifetime.Turn // held to decide about the run's rounds
+	// closed means that no new round may be asked. Only this server closes runs while it leads. Guarded by turn.
 	closed bool
-	// current is the run's latest execution, under turn.
+	// current is the run's latest execution. Guarded by turn.
 	current *Execution
 
 	cache cache
-	// again counts how often nodes were asked for sums of released rounds again.
+	// again counts how often nodes were asked again for sums of released rounds.
 	again atomic.Int64
 }
 
-// open returns the execution that is not over yet, nil when there is none. Callers hold the
-// turn.
+// open returns the execution that is not over yet, or nil. Callers hold the turn.
 func (r *run) open() *Execution {
 	if r.current != nil && r.current.finished() {
 		r.current = nil
@@ -45,8 +43,7 @@ func (r *run) open() *Execution {
 	return r.current
 }
 
-// settle ends an open execution that nobody waits for; one that somebody waits for is an
-// error. Callers hold the turn.
+// settle ends an open execution that nobody waits for, and fails if somebody waits. Callers hold the turn.
 func (r *run) settle(ctx context.Context) error {
 	open := r.open()
 	if open == nil {
@@ -59,7 +56,7 @@ func (r *run) settle(ctx context.Context) error {
 	return open.end(ctx)
 }
 
-// run returns a run that was opened, now or by an earlier server.
+// run returns a run that this or an earlier server opened.
 func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	rs.mu.Lock()
 	r := rs.runs[name]
@@ -87,7 +84,7 @@ func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	}
 	r = &run{spec: s, dataset: d, by: record.By, turn: lifetime.NewTurn(), closed: record.Closed}
 	if record.Closed {
-		return r, nil // stored answers alone can be asked: nothing of it has to be kept
+		return r, nil // only stored answers can be asked, so nothing is cached
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -98,8 +95,7 @@ func (rs *Rounds) run(ctx context.Context, name string) (*run, error) {
 	return r, nil
 }
 
-// Open registers a run with a checked spec, or finds it again. claim is that of a worker whose
-// run it is, empty without one.
+// Open opens a run with a checked spec, or finds it again. claim is the claim of the run's worker, or empty.
 func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *spec.Spec, raw []byte) (
 	*conclavev1.OpenRunResponse, error) {
 	name := s.PB.GetName()
@@ -154,13 +150,13 @@ func (rs *Rounds) DatasetOf(ctx context.Context, run string) (d *Dataset, opener
 	return r.dataset, r.by, nil
 }
 
-// Waiting is how many requests wait for the open round of a run, 0 where there is none.
+// Waiting is how many requests wait for the open round of a run, 0 without an open round.
 func (rs *Rounds) Waiting(ctx context.Context, run string) (n int) {
 	rs.look(ctx, run, func(open *Execution) { n = open.waiters })
 	return n
 }
 
-// Halted says whether a run has an open round that waits for a quorum.
+// Halted reports whether a run has an open round that waits for a quorum.
 func (rs *Rounds) Halted(ctx context.Context, run string) (halted bool) {
 	rs.look(ctx, run, func(open *Execution) { halted = open.progress.GetWaitingForQuorum() })
 	return halted
@@ -173,7 +169,7 @@ func (rs *Rounds) Answered(ctx context.Context, run string) (n uint32) {
 	return n
 }
 
-// look shows the open round of a run, if there is one, under its lock.
+// look calls see with the open round of a run, if any, under its lock.
 func (rs *Rounds) look(ctx context.Context, run string, see func(open *Execution)) {
 	r, err := rs.run(ctx, run)
 	if err != nil || r.turn.Lock(ctx) != nil {
@@ -187,7 +183,7 @@ func (rs *Rounds) look(ctx context.Context, run string, see func(open *Execution
 	}
 }
 
-// Cached says whether the sums of a round are cached.
+// Cached reports whether the sums of a round are cached.
 func (rs *Rounds) Cached(ctx context.Context, run string, round uint64) bool {
 	r, err := rs.run(ctx, run)
 	if err != nil {
@@ -197,8 +193,8 @@ func (rs *Rounds) Cached(ctx context.Context, run string, round uint64) bool {
 	return cached
 }
 
-// Close ends a run whose open round nobody waits for, with the SHA-256 of the list of the files that it gives out. It
-// returns the ledger's head, and the SHA-256 of the first time that the run was closed.
+// Close ends a run unless a request waits for its open round, with the SHA-256 of the run's list of files. It returns
+// the ledger head, and the SHA-256 from the first time that the run was closed.
 func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name, manifest string) (head, sealed string,
 	err error) {
 	r, err := rs.run(ctx, name)
@@ -227,10 +223,9 @@ func (rs *Rounds) Close(ctx context.Context, by *peer.Session, claim, name, mani
 	return head, sealed, nil
 }
 
-// EndRun keeps rounds of a run from beginning and ends the one that is open, even if somebody
-// waits for it. A round that is being charged is finished. The function that it returns is
-// told whether the run was closed, and lets others go on. A run that was not opened has no
-// rounds.
+// EndRun stops new rounds of a run and ends the open one, even if somebody waits for it. A round that is being
+// charged finishes. The returned function is told whether the run was closed, and unlocks the run. A run that was
+// never opened has no rounds.
 func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), err error) {
 	r, err := rs.run(ctx, name)
 	if errors.Is(err, coordinator.ErrNoRun) {
@@ -256,11 +251,11 @@ func (rs *Rounds) EndRun(ctx context.Context, name string) (closed func(bool), e
 	}, nil
 }
 
-// headTimeout bounds reading the ledger's end for nodes.
+// headTimeout bounds the reading of the ledger head for nodes.
 const headTimeout = 5 * time.Second
 
-// closed says that a run was closed: its nodes have nothing left to decide, and are told
-// of the ledger's end, which no later round tells them. Callers hold the run's turn.
+// closed handles the end of a run: its nodes have nothing left to decide, and receive the ledger head, which no later
+// round would bring. Callers hold the run's turn.
 func (rs *Rounds) closed(r *run) {
 	r.closed = true
 	r.cache.put(rs.Room, nil, "", 0)
@@ -281,8 +276,8 @@ func (rs *Rounds) closed(r *run) {
 	peer.RunOver(r.dataset.Live(), r.spec.PB.GetName(), over)
 }
 
-// HeadOf is an entry of the ledger as nodes are told of it, nil where it names nothing under
-// which anything could be spent: the first entry is the dataset's own.
+// HeadOf is a ledger head in the form sent to nodes. It is nil for the first entry, the dataset's own, because
+// nothing was spent yet.
 func HeadOf(m coordinator.LedgerHead) *conclavev1.LedgerHead {
 	hash, err := hex.DecodeString(m.Hash)
 	if m.Seq <= 1 || err != nil {

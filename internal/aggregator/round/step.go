@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// collect waits until the round can be answered: nil, or why it cannot.
+// collect waits until the round can be answered, or returns why it cannot.
 func (rs *Rounds) collect(e *Execution) error {
 	defer e.stopTimer()
 	return rs.until(e, func(now time.Time) (bool, error) {
@@ -24,8 +24,8 @@ func (rs *Rounds) collect(e *Execution) error {
 	})
 }
 
-// until waits until step says that it is done, or fails. It is called whenever something may have
-// changed. A server that stops waits for nodes that have the round, and for no others.
+// until waits until step is done or fails. It calls step whenever something may have changed. A stopping server waits
+// only for nodes that have the round.
 func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err error)) error {
 	server := rs.Lifetime
 	stops, stopping := false, server.Stopping()
@@ -58,7 +58,8 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 	}
 }
 
-// studyEnded is why a round that waits for a quorum no longer goes to anybody. One that a quorum has was asked in time.
+// studyEnded is why a round that waits for a quorum is not sent: its study has ended. A round that a quorum already
+// has was asked in time.
 func (rs *Rounds) studyEnded(e *Execution) error {
 	e.mu.Lock()
 	waits := e.progress.GetWaitingForQuorum()
@@ -69,7 +70,7 @@ func (rs *Rounds) studyEnded(e *Execution) error {
 	return e.dataset.CheckStudy(e.key.Run, e.spec.Study, rs.Now())
 }
 
-// stalled says that the round needs nodes that are not there, or that nobody waits for it.
+// stalled reports whether the round needs nodes that are missing, or nobody waits for it.
 func (e *Execution) stalled() bool {
 	if e.outer != nil && e.outer.idle() {
 		return true
@@ -87,16 +88,14 @@ func (e *Execution) stopTimer() {
 	}
 }
 
-// step compares the live nodes with what is known, asks the nodes that were
-// not asked yet, and says whether the round is over.
+// step compares the live nodes with the known ones, asks new nodes, and reports whether the round is over.
 func (e *Execution) step(live []*peer.Node, now time.Time) (finished bool, err error) {
 	var ps permits
 	finished, due, err := e.compare(live, now, &ps)
 	if len(e.asked) == 0 {
 		e.asked = due
 	}
-	// Not under e.mu: the first nodes answer while the last ones are sent the round, and
-	// taking an answer would wait for all of them.
+	// Not under e.mu: the first nodes answer while the last ones are sent the round, and their answers must not wait.
 	peer.Ask(due, e.sent(), e.parts)
 	if err == nil && !finished {
 		err = e.inquire(ps.unasked)
@@ -104,7 +103,7 @@ func (e *Execution) step(live []*peer.Node, now time.Time) (finished bool, err e
 	return finished, err
 }
 
-// compare is step without sending anything. It adds to ps what sites say of the run.
+// compare is step without sending anything. It adds the sites' decisions to ps.
 func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 	finished bool, due []*peer.Node, err error,
 ) {
@@ -174,7 +173,7 @@ func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 		return true, due, nil
 	case left == len(ps.willing) && len(failures) > 0 && present >= e.spec.Quorum &&
 		willing+ps.waiting < e.spec.Quorum:
-		// Nobody owes a word, and those who would answer are not enough.
+		// No decision is pending, and the willing nodes are not enough.
 		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that "+
 			"are connected turned it down: %s",
 			e.key.Number, e.key.Run, willing, e.spec.Quorum, strings.Join(someOf(failures), "; "))
@@ -188,8 +187,8 @@ func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 	return false, due, nil
 }
 
-// ask notes that streams are sent the round, all of them or none, and returns their nodes.
-// Callers hold e.mu, and send it to them.
+// ask records that all streams, or none, are sent the round, and returns their nodes. Callers hold e.mu, and then
+// send it.
 func (e *Execution) ask(streams []*stream) ([]*peer.Node, error) {
 	for _, s := range streams {
 		if err := e.question.Fits(s.node.Teachers); err != nil {
@@ -214,10 +213,10 @@ func (e *Execution) tooMany(live []*peer.Node) error {
 		e.key.Run, e.spec.PB.GetTeachers(), strings.Join(names, ", "))
 }
 
-// mostNamed is how many nodes a student is told of by name: sites choose the names, and how many nodes they have.
+// mostNamed bounds how many nodes a student sees by name: sites choose the names and the number of their nodes.
 const mostNamed = 20
 
-// someOf are the first of what is said of nodes, and how many more there are.
+// someOf returns the first of these texts and how many more there are.
 func someOf(nodes []string) []string {
 	if len(nodes) <= mostNamed {
 		return nodes

@@ -135,7 +135,7 @@ func TestNodesThatWaitForTheirSites(t *testing.T) {
 	})
 }
 
-// However many nodes wait, a student is told of a bounded number.
+// However many nodes wait, a student sees a bounded number.
 func TestFewOfManyNodesAreNamed(t *testing.T) {
 	var nodes []string
 	for range mostNamed {

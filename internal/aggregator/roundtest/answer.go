@@ -13,7 +13,7 @@ import (
 
 type Answer func(*conclavev1.Round) []*conclavev1.WorkRequest
 
-// Votes answers every round: vote says how each teacher votes.
+// Votes answers every round; vote returns each teacher's vote.
 func Votes(teachers uint32, vote func(teacher, query int) int) Answer {
 	return func(r *conclavev1.Round) []*conclavev1.WorkRequest {
 		queries := int(r.GetVotes().GetQueries())
@@ -35,7 +35,7 @@ func Alternating(_, query int) int { return query % 2 }
 
 func Silent(*conclavev1.Round) []*conclavev1.WorkRequest { return nil }
 
-// WantStatus checks the code of an error and that its message names things.
+// WantStatus checks the code of an error, and that its message contains these words.
 func WantStatus(t testing.TB, err error, code codes.Code, names ...string) {
 	t.Helper()
 	if status.Code(err) != code {
@@ -82,8 +82,7 @@ func Addressed(m *conclavev1.WorkRequest, r *conclavev1.Round) *conclavev1.WorkR
 	return m
 }
 
-// PackVotes writes votes bit by bit, as teacher.proto describes them and
-// without any of the code under test.
+// PackVotes writes votes bit by bit, as teacher.proto describes them, without any code under test.
 func PackVotes(teachers, queries, classes int, vote func(teacher, query int) int) []byte {
 	bits := 1
 	for 1<<bits < classes {

@@ -11,13 +11,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// FitWidth is that of the fits of these tests, FitClip the length of their records' features.
+// FitWidth is the number of features in these tests' fits, FitClip the length of their records' features.
 const (
 	FitWidth = 3
 	FitClip  = 2
 )
 
-// Records are as many vectors of features, the same for the same seed, about a place.
+// Records returns n feature vectors around a place, the same for the same seed.
 func Records(seed uint64, n int, place float64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 0xf17))
 	var all []float64
@@ -27,7 +27,7 @@ func Records(seed uint64, n int, place float64) []float64 {
 		for _, v := range x {
 			length = math.Hypot(length, v)
 		}
-		for _, v := range x { // as float32 has them, and not longer
+		for _, v := range x { // rounded to float32, and no longer than the clip
 			all = append(all, float64(float32(v*math.Min(1, 1.999/length))))
 		}
 	}
@@ -49,8 +49,8 @@ func Wanted(q *conclavev1.Fit) (*ratio.Wanted, error) {
 	})
 }
 
-// FitRound asks for a fit to 50 synthetic records, counting on 40 real ones, with the bound of
-// the coefficients in a norm.
+// FitRound asks for a fit of 50 synthetic records against an expected 40 real ones, with a bound on the coefficients
+// in a norm.
 func FitRound(run string, number uint64, norm question.Norm, change func(*conclavev1.Fit)) *conclavev1.Round {
 	synthetic := Tensor(50, FitWidth)
 	for i, v := range Records(1, 50, -0.3) {
@@ -62,7 +62,7 @@ func FitRound(run string, number uint64, norm question.Norm, change func(*concla
 	}
 	want, err := Wanted(q)
 	if err != nil {
-		panic(err) // it is good before it is changed
+		panic(err) // valid before a test changes it
 	}
 	if change != nil {
 		change(q)
@@ -90,7 +90,7 @@ func floatAt(t *conclavev1.Tensor, at int) float32 {
 	return math.Float32frombits(bits)
 }
 
-// BadFits are questions that no run may ask, by what is wrong with them.
+// BadFits are fits that every run must refuse, by problem.
 func BadFits() map[string]Bad[conclavev1.Fit] {
 	type bad = Bad[conclavev1.Fit]
 	lambda := func(v float64) func(*conclavev1.Fit) { return func(q *conclavev1.Fit) { q.Lambda = v } }

@@ -1,7 +1,6 @@
 package roundtest
 
-// The limits that an aggregator documents. They are written out here, so that a change of one
-// shows in a test.
+// The documented limits of an aggregator. They are written out here so that changing one fails a test.
 const (
 	MaxQueries  = 1 << 16
 	MaxCounts   = 1 << 17

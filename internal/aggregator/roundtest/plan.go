@@ -8,8 +8,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Planned is an entry of a plan: so many uses of a mechanism, 0 for as many as the budget
-// admits.
+// Planned is a plan entry for count uses of a mechanism; 0 means as many as the budget admits.
 func Planned(kind string, mechanism privacy.Event, count int64) privacy.Planned {
 	return privacy.Planned{Kind: kind, Mechanism: mechanism, Count: count}
 }
@@ -44,18 +43,18 @@ func Exponential(epsilon float64) privacy.Event {
 	return privacy.Event{Kind: privacy.Exponential, Epsilon: epsilon}
 }
 
-// Times are the events that so many uses of a mechanism cost.
+// Times are the events of n uses of a mechanism.
 func Times(n int64, mechanism privacy.Event) []privacy.Event {
 	return []privacy.Event{mechanism.Times(n)}
 }
 
-// Asks gives a run a plan. The constructors of rounds name its first entry, that for class
-// counts the second; see paid.
+// Asks sets a run's plan. The constructors of rounds name its first entry, and those for class counts its second; see
+// paid.
 func Asks(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) { s.Plan = runspec.Of(plan) }
 }
 
-// Trains gives a run another first entry of its plan.
+// Trains replaces the first entry of a run's plan.
 func Trains(p privacy.Planned) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) { s.Plan[0] = runspec.Of(privacy.Plan{p})[0] }
 }
@@ -65,12 +64,12 @@ func Also(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) { s.Plan = append(s.Plan, runspec.Of(plan)...) }
 }
 
-// Shares gives the class counts of a run another price.
+// Shares changes the price of a run's class counts.
 func Shares(epsilon float64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) { s.Plan[1].Mechanism.Epsilon = epsilon }
 }
 
-// Wholly has the whole plan priced before the first release.
+// Wholly makes the filter price the whole plan before the first release.
 func Wholly(s *conclavev1.RunSpec) { s.Filter = string(privacy.FilterPLD) }
 
 // Both applies changes one after the other.
@@ -82,8 +81,8 @@ func Both(changes ...func(*conclavev1.RunSpec)) func(*conclavev1.RunSpec) {
 	}
 }
 
-// Paid has a round name the first entry of a plan that is for its kind of question in a
-// stage; the first entry of all where there is none.
+// Paid makes a round name the first plan entry for its kind of question in a stage, or the first entry of all if
+// there is none.
 func Paid(spec *conclavev1.RunSpec, stage string, r *conclavev1.Round) *conclavev1.Round {
 	r.Planned = 0
 	for i, p := range spec.GetPlan() {
@@ -95,7 +94,7 @@ func Paid(spec *conclavev1.RunSpec, stage string, r *conclavev1.Round) *conclave
 	return r
 }
 
-// SamplesOf opens a run for class counts and so many sums over samples.
+// SamplesOf configures a run for class counts and this many sums over samples.
 func SamplesOf(multiplier, rate float64, rounds int64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Pipeline = "dpgan"
@@ -103,12 +102,12 @@ func SamplesOf(multiplier, rate float64, rounds int64) func(*conclavev1.RunSpec)
 	}
 }
 
-// Embedding is an entry of a plan for embeddings, as many as the budget admits.
+// Embedding is a plan entry for as many embeddings as the budget admits.
 func Embedding(sigma float64) privacy.Planned {
 	return Planned(runspec.Embedding, Gaussian(sigma), 0)
 }
 
-// EmbeddingOf opens a run that may ask for embeddings with this noise.
+// EmbeddingOf configures a run that may ask for embeddings with this noise.
 func EmbeddingOf(sigma float64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Pipeline = "embed"
@@ -116,8 +115,8 @@ func EmbeddingOf(sigma float64) func(*conclavev1.RunSpec) {
 	}
 }
 
-// FitOf opens a run that may fit with such noise: Gaussian as often as its budget admits,
-// pure once, by a plan that is priced as a whole.
+// FitOf configures a run that may fit with this noise: Gaussian as often as its budget admits, pure once, by a plan
+// that is priced as a whole.
 func FitOf(noise privacy.Event) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Epsilon = 20
@@ -128,12 +127,12 @@ func FitOf(noise privacy.Event) func(*conclavev1.RunSpec) {
 	}
 }
 
-// GammaOf is fitOf with norm-Gamma noise.
+// GammaOf is FitOf with norm-Gamma noise.
 func GammaOf(epsilon float64) func(*conclavev1.RunSpec) {
 	return Both(FitOf(Laplace(epsilon)), func(s *conclavev1.RunSpec) { s.Plan[0].Variant = privacy.NormGamma })
 }
 
-// SumsOf opens a run for sums of gradients with a noise multiplier.
+// SumsOf configures a run for sums of gradients with a noise multiplier.
 func SumsOf(multiplier float64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Pipeline = "gpate"
@@ -141,12 +140,12 @@ func SumsOf(multiplier float64) func(*conclavev1.RunSpec) {
 	}
 }
 
-// BinsBy opens a run for votes on gradients that a mechanism answers.
+// BinsBy configures a run for votes on gradients with this mechanism.
 func BinsBy(mechanism privacy.Event) func(*conclavev1.RunSpec) {
 	return Trains(Histograms(Planned(runspec.GradientVotes, mechanism, 0)))
 }
 
-// SelectionsOf opens a run that may select.
+// SelectionsOf configures a run that may select.
 func SelectionsOf(epsilon float64, count int64) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) {
 		s.Epsilon = 100
@@ -154,7 +153,7 @@ func SelectionsOf(epsilon float64, count int64) func(*conclavev1.RunSpec) {
 	}
 }
 
-// Spec is a run of votes, as many as its budget admits, and of class counts once.
+// Spec is a run of as many votes as its budget admits, and of class counts once.
 func Spec() *conclavev1.RunSpec {
 	return &conclavev1.RunSpec{
 		Name: "r", Dataset: "d", Pipeline: "pategan", SchemaSha256: Schema, Epsilon: 10, Delta: 1e-5,
@@ -167,7 +166,7 @@ func Spec() *conclavev1.RunSpec {
 
 const Schema = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// InStage gives an entry a stage after training.
+// InStage assigns an entry to a stage after training.
 func InStage(stage string, p privacy.Planned) privacy.Planned {
 	p.Stage = stage
 	return p

@@ -23,7 +23,7 @@ func Sum(r *conclavev1.Round, v *conclavev1.Vector, change func(*conclavev1.Vect
 	return r
 }
 
-// OfUnits is the shape of a sum over privacy units.
+// OfUnits is the vector of a sum over privacy units.
 func OfUnits(entries int) *conclavev1.Vector {
 	return &conclavev1.Vector{
 		Entries: uint32(entries), Bound: 1 << 16, Norm: conclavev1.Vector_NORM_L2, Per: conclavev1.Vector_PER_UNIT,
@@ -31,7 +31,7 @@ func OfUnits(entries int) *conclavev1.Vector {
 	}
 }
 
-// VoteRound asks every teacher for a vote between two classes on so many queries.
+// VoteRound asks every teacher for a vote between two classes on each query.
 func VoteRound(run string, number uint64, queries int) *conclavev1.Round {
 	r := Round(run, number, runspec.Votes, "")
 	r.Params = question.Marshal(Vote(queries))
@@ -39,33 +39,33 @@ func VoteRound(run string, number uint64, queries int) *conclavev1.Round {
 	return r
 }
 
-// BinRound asks for votes on gradients at so many records in two directions, in ten bins.
+// BinRound asks for votes on gradients at this many records in two directions, in ten bins.
 func BinRound(run string, number uint64, records int) *conclavev1.Round {
 	r := Round(run, number, runspec.GradientVotes, "bins")
 	r.Shape = &conclavev1.Round_Votes{Votes: &conclavev1.Histogram{Queries: uint32(2 * records), Classes: 10}}
 	return r
 }
 
-// GradientRound asks for the sum of the teachers' gradients of three numbers at so many records.
+// GradientRound asks for the sum of the teachers' gradients, three numbers at each record.
 func GradientRound(run string, number uint64, records int, change func(*conclavev1.Vector)) *conclavev1.Round {
 	v := OfUnits(3 * records)
 	v.Per = conclavev1.Vector_PER_TEACHER
 	return Sum(Round(run, number, runspec.GradientSums, "gradients"), v, change)
 }
 
-// DiscriminatorRound asks for the gradient of so many weights at rate 0.25.
+// DiscriminatorRound asks for the gradient of this many weights at rate 0.25.
 func DiscriminatorRound(run string, number uint64, weights int, change func(*conclavev1.Vector)) *conclavev1.Round {
 	v := OfUnits(weights)
 	v.Rate = 0.25
 	return Sum(Round(run, number, runspec.Discriminator, "discriminator"), v, change)
 }
 
-// EmbeddingRound asks for an embedding of so many entries.
+// EmbeddingRound asks for an embedding with this many entries.
 func EmbeddingRound(run string, number uint64, entries int, change func(*conclavev1.Vector)) *conclavev1.Round {
 	return Sum(Round(run, number, runspec.Embedding, "embedding"), OfUnits(entries), change)
 }
 
-// CountRound asks for class counts, at the expense of the plan's second entry.
+// CountRound asks for class counts, charged to the plan's second entry.
 func CountRound(run string, number uint64, classes uint32, scale uint64) *conclavev1.Round {
 	v := OfUnits(int(classes))
 	v.Norm, v.Bound, v.Counts = conclavev1.Vector_NORM_L1, scale, true
@@ -74,10 +74,10 @@ func CountRound(run string, number uint64, classes uint32, scale uint64) *concla
 	return r
 }
 
-// Unit is the fixed-point unit of the scores of these tests.
+// Unit is the fixed-point unit of scores in these tests.
 const Unit = 1 << 12
 
-// ScoreRound asks for a sum with as many entries as are expected, and selects by it, of 80 units.
+// ScoreRound asks for a sum with one entry per expected score, and selects by it, with 80 units.
 func ScoreRound(run string, number uint64, expected []int64, change func(*conclavev1.Round)) *conclavev1.Round {
 	v := OfUnits(len(expected))
 	v.Bound, v.Norm = Unit, conclavev1.Vector_NORM_EACH
@@ -99,7 +99,7 @@ func SelectionRound(run string, number uint64, expected []int64, change func(*co
 	return r
 }
 
-// Units are whole scores in steps.
+// Units converts whole scores to steps.
 func Units(v ...int64) []int64 {
 	for i := range v {
 		v[i] *= Unit
@@ -107,13 +107,13 @@ func Units(v ...int64) []int64 {
 	return v
 }
 
-// Bad is a change that makes a question one that is refused, and what the error names.
+// Bad is a change that makes a question invalid, and what the error names.
 type Bad[Q any] struct {
 	Change func(*Q)
 	Want   string
 }
 
-// BadVectors are shapes of sums that no run may ask, by what is wrong with them.
+// BadVectors are sum vectors that every run must refuse, by problem.
 func BadVectors() map[string]Bad[conclavev1.Vector] {
 	type bad = Bad[conclavev1.Vector]
 	entries := func(n uint32) func(*conclavev1.Vector) { return func(v *conclavev1.Vector) { v.Entries = n } }
@@ -143,7 +143,7 @@ func BadVectors() map[string]Bad[conclavev1.Vector] {
 	}
 }
 
-// BadSelections are selections of two entries that no run may ask, by what is wrong with them.
+// BadSelections are selections between two entries that every run must refuse, by problem.
 func BadSelections() map[string]Bad[conclavev1.Round] {
 	type bad = Bad[conclavev1.Round]
 	selecting := func(change func(*conclavev1.Selection)) func(*conclavev1.Round) {

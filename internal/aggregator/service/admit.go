@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// protocolVersion is the version of the exchange, oldestProtocol the oldest that a hello
-	// may name: nodes are upgraded after their aggregators. Those before 5 do not
-	// answer whether they permit a run.
+	// protocolVersion is the version of the exchange. oldestProtocol is the oldest that a hello may name: nodes are
+	// upgraded after their aggregators. Nodes before version 5 do not answer whether they permit a run.
 	protocolVersion = 5
 	oldestProtocol  = 5
 	// maxNodeTeachers bounds the teachers of one node.
 	maxNodeTeachers = 1 << 16
 )
 
-// admit checks a hello against the certificate, the dataset, its ledger and the manifest that
-// the node first came with. It returns the ledger's last entry.
+// admit checks a hello against the certificate, the dataset, its ledger and the manifest from the node's first join.
+// It returns the ledger's last entry.
 func (s *nodes) admit(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.LedgerHead, error) {
 	d, node, err := s.examine(ctx, h)
 	if err != nil {
@@ -44,8 +43,8 @@ func (s *nodes) admit(ctx context.Context, h *conclavev1.Hello) (*round.Dataset,
 	return d, last, s.admitNode(ctx, d, node)
 }
 
-// admitNode is [coordinator.Store.AdmitNode] within the bound on a site's names. No lock is
-// held while etcd is asked: after a change of leaders all nodes come at once.
+// admitNode is [coordinator.Store.AdmitNode] with the limit on a site's names. It holds no lock during the request to
+// etcd: after a change of leader all nodes join at once.
 func (s *nodes) admitNode(ctx context.Context, d *round.Dataset, n coordinator.Node) error {
 	id := peer.ID{Site: n.Site, Name: n.Name}
 	known, err := d.Names.Reserve(id, func() (ids []peer.ID, err error) {
@@ -118,10 +117,9 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 	}, nil
 }
 
-// checkHead looks whether a dataset's ledger holds the entry that a node was told of, and
-// returns the last one. A ledger that went back looks like any other but to those who
-// remember: they stay away, and an operator has to look. What a node makes up costs nobody
-// but itself.
+// checkHead checks that a dataset's ledger has the entry that a node remembers, and returns the last entry. Only
+// peers that remember can detect a ledger that went back: they stay away, and an operator has to look. A false claim
+// costs only the node itself.
 func (s *nodes) checkHead(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.LedgerHead, error) {
 	seen := h.GetLedger()
 	if seen != nil && (seen.GetSeq() == 0 || len(seen.GetHash()) != sha256.Size) {
@@ -132,8 +130,8 @@ func (s *nodes) checkHead(ctx context.Context, dataset string, h *conclavev1.Hel
 		Hash: hex.EncodeToString(seen.GetHash())})
 }
 
-// Check tells a node whether it would be let in. It has no effect: nothing is stored, and a
-// node of the same name that is connected stays.
+// Check tells a node whether it would be admitted. It has no effect: nothing is stored, and a connected node of the
+// same name stays.
 func (s *nodes) Check(ctx context.Context, q *conclavev1.CheckRequest) (*conclavev1.CheckResponse, error) {
 	h := q.GetHello()
 	r, err := s.check(ctx, h)
@@ -147,7 +145,7 @@ func (s *nodes) check(ctx context.Context, h *conclavev1.Hello) (*conclavev1.Che
 		return nil, fault.Invalidf("a check must hold a hello")
 	}
 	asked := h
-	if h.GetManifest() == "" { // before the first start there is none
+	if h.GetManifest() == "" { // none exists before the first start
 		asked = proto.Clone(h).(*conclavev1.Hello)
 		asked.Manifest = "none yet"
 	}

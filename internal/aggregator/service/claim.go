@@ -15,15 +15,15 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// claimBurst runs are asked for by the workers of a certificate, and then one in claimEvery: to take a run
-// and to give it back is written to etcd and the audit log. A worker that comes back to its run writes
-// nothing, and has no rate: thousands may, at the same moment, or they lose their runs.
+// claimBurst bounds how many runs the workers of a certificate may ask for at once; after that, one per claimEvery.
+// Taking and returning a run is written to etcd and the audit log. Resuming a run writes nothing and is not limited:
+// thousands may resume at once, or they lose their runs.
 const (
 	claimBurst = 2500
 	claimEvery = time.Second
 )
 
-// ClaimRun gives a worker a run, and holds it for the worker until either lets go.
+// ClaimRun gives a worker a run, which the worker keeps until either side lets go.
 func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()
@@ -100,7 +100,7 @@ func notWorker(name string, d *round.Dataset) error {
 		"that may (datasets, workers)", name, d.Record.Name)
 }
 
-// sendEnded tells a worker that a run is not its own.
+// sendEnded tells a worker that it no longer has a run.
 func (s *runs) sendEnded(stream conclavev1.RunService_ClaimRunServer, run string) error {
 	ended := &conclavev1.ClaimRunResponse_Ended{Ended: s.Queue.Ended(run)}
 	return stream.Send(&conclavev1.ClaimRunResponse{Message: ended})

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// maxSiteRequest bounds a request for a certificate; it has some 500 bytes.
+	// maxSiteRequest bounds a certificate request, which has some 500 bytes.
 	maxSiteRequest = 4 << 10
-	// rosterBurst looks at the roster a site or an operator may take at once, and then one in rosterEvery: who waits
-	// for it looks once a second.
+	// rosterBurst bounds how often a site or an operator may fetch the roster at once; after that, one per
+	// rosterEvery. A waiting site fetches once a second.
 	rosterBurst = 60
 	rosterEvery = 500 * time.Millisecond
 )
@@ -35,14 +35,14 @@ type enrolling struct {
 	looks *peer.Rates
 }
 
-// admitting serves the operator who admits them.
+// admitting serves the operator that admits them.
 type admitting struct {
 	conclavev1.UnimplementedAdmitServiceServer
 	Options
 	looks *peer.Rates
 }
 
-// SendRequest keeps a site's request.
+// SendRequest stores a site's request.
 func (s *enrolling) SendRequest(ctx context.Context, q *conclavev1.SendRequestRequest) (
 	*conclavev1.SendRequestResponse, error) {
 	replaced, err := s.sendRequest(ctx, q)
@@ -97,7 +97,7 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 	})
 }
 
-// FetchRoster returns the roster as it stands.
+// FetchRoster returns the current roster.
 func (s *enrolling) FetchRoster(ctx context.Context, q *conclavev1.FetchRosterRequest) (
 	*conclavev1.FetchRosterResponse, error) {
 	r, err := s.fetchRoster(ctx, q.GetDataset())
@@ -161,7 +161,7 @@ func (s *admitting) listRequests(ctx context.Context, dataset string) (*conclave
 	return r, nil
 }
 
-// PublishRoster puts the next roster in the place of the one that stands.
+// PublishRoster replaces the current roster.
 func (s *admitting) PublishRoster(ctx context.Context, q *conclavev1.PublishRosterRequest) (
 	*conclavev1.PublishRosterResponse, error) {
 	err := s.publishRoster(ctx, q)
@@ -206,8 +206,8 @@ func (s *admitting) publishRoster(ctx context.Context, q *conclavev1.PublishRost
 	})
 }
 
-// genuine reads a roster that one of the authorities here signed. Sites check it again: this keeps an operator's
-// certificate without the authority's key from publishing.
+// genuine parses a roster that one of the server's authorities signed. Sites check it again; this check stops an
+// operator certificate without the authority's key from publishing.
 func (s *admitting) genuine(r roster.Signed) (*roster.Roster, error) {
 	var read *roster.Roster
 	authorities, err := s.Authorities()

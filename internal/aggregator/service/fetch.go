@@ -18,14 +18,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fetchBurst runs are fetched by a student, and then one in fetchEvery: each has a worker read its folder, and a line
-// in the audit log.
+// fetchBurst bounds how many runs a student may fetch at once; after that, one per fetchEvery. Each fetch makes a
+// worker read its folder, and writes a line to the audit log.
 const (
 	fetchBurst = 30
 	fetchEvery = 30 * time.Second
 )
 
-// FetchRun passes the bundle of a run on, from its worker to who submitted it.
+// FetchRun passes a run's bundle from its worker to its submitter.
 func (s *runs) FetchRun(q *conclavev1.FetchRunRequest,
 	stream grpc.ServerStreamingServer[conclavev1.FetchRunResponse]) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
@@ -72,7 +72,7 @@ func (s *runs) fetchRun(ctx context.Context, run string,
 	return s.pass(ctx, t, stream)
 }
 
-// pass passes a bundle on.
+// pass transfers a bundle.
 func (s *runs) pass(ctx context.Context, t *relay.Transfer,
 	stream grpc.ServerStreamingServer[conclavev1.FetchRunResponse]) error {
 	size := &conclavev1.BundleSize{Bytes: uint64(t.Bytes)}
@@ -94,8 +94,8 @@ func (s *runs) pass(ctx context.Context, t *relay.Transfer,
 	return err
 }
 
-// sendInTime sends a message to a peer that reads. Of one that does not gRPC keeps what it was given until the
-// connection ends, whatever becomes of the call: so that ends too.
+// sendInTime sends a message to a peer that reads. If the peer does not read, gRPC keeps the message until the
+// connection ends, whatever happens to the call, so the connection is closed, too.
 func (s *runs) sendInTime(ctx context.Context, stream grpc.ServerStreamingServer[conclavev1.FetchRunResponse],
 	m *conclavev1.FetchRunResponse) error {
 	sent := make(chan error, 1)
@@ -116,7 +116,7 @@ func (s *runs) sendInTime(ctx context.Context, stream grpc.ServerStreamingServer
 	return err
 }
 
-// OfferRuns tells a worker which of the runs that it finished are wanted.
+// OfferRuns tells a worker which of its finished runs are wanted.
 func (s *runs) OfferRuns(q *conclavev1.OfferRunsRequest,
 	stream grpc.ServerStreamingServer[conclavev1.OfferRunsResponse]) error {
 	ctx := stream.Context()
@@ -125,7 +125,7 @@ func (s *runs) OfferRuns(q *conclavev1.OfferRunsRequest,
 		return s.refused(ctx, err, auditlog.Entry{Method: "OfferRuns", Dataset: q.GetDataset()})
 	}
 	defer s.Relay.Withdraw(offer)
-	if err := stream.SendHeader(nil); err != nil { // the worker is known from now on
+	if err := stream.SendHeader(nil); err != nil { // the worker is registered from now on
 		return err
 	}
 	for {
@@ -157,7 +157,7 @@ func (s *runs) offer(ctx context.Context, q *conclavev1.OfferRunsRequest) (*rela
 	return s.Relay.Offer(relay.Source{Dataset: d.Record.Name, Holder: by, Process: q.GetProcess()})
 }
 
-// SendRun takes a bundle of a worker, a chunk for each word that it is sent.
+// SendRun receives a bundle from a worker, one chunk for each message sent to it.
 func (s *runs) SendRun(stream grpc.BidiStreamingServer[conclavev1.SendRunRequest, conclavev1.SendRunResponse]) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()

@@ -10,9 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 )
 
-// registerHealth adds grpc.health.v1: SERVING from now on, NOT_SERVING from when the returned
-// server is shut down. A standby does not listen. Watches end with draining, because a server
-// that stops would wait for them otherwise.
+// registerHealth adds grpc.health.v1: SERVING from now on, NOT_SERVING once the returned server is shut down. A
+// standby does not listen. Watches end when draining starts, because a stopping server would otherwise wait for them.
 func registerHealth(server grpc.ServiceRegistrar, draining context.Context) *health.Server {
 	h := health.NewServer()
 	healthpb.RegisterHealthServer(server, healthService{h, draining})
@@ -27,7 +26,7 @@ type healthService struct {
 	draining context.Context
 }
 
-// Watch tells how the server stands until it drains.
+// Watch reports the server's health until it drains.
 func (h healthService) Watch(q *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()

@@ -20,11 +20,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// helloTimeout bounds the wait for a hello; a stream that never says one would hold a
-// handler for nothing.
+// helloTimeout bounds the wait for a hello: a stream without one would occupy a handler.
 const helloTimeout = 10 * time.Second
 
-// errReplaced is the reason a stream ends with when its node opened another.
+// errReplaced ends a stream whose node opened another one.
 var errReplaced = fault.Errorf(codes.Aborted,
 	"the node opened a newer stream and one stream is kept per node; give every process a node name of its own")
 
@@ -37,7 +36,7 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 	}
 	d, last, err := s.admit(ctx, hello)
 	if fault.Code(err) == codes.Canceled {
-		// The stream is over, perhaps for what came after the hello.
+		// The stream has ended, perhaps because of what followed the hello.
 		select {
 		case why := <-ended:
 			if fault.KindOf(transport.Broken(why), "") != "" {
@@ -50,7 +49,7 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 		s.turnedAway(ctx, hello, err)
 		return nil, err
 	}
-	// Of a node's first hello that is all of the ledger, sent as fast as the node reads.
+	// On a node's first hello that is the whole ledger, sent as fast as the node reads.
 	if _, err := s.Rounds.TellAll(ctx, d, hello.GetLedger().GetSeq(), last.Seq, send); err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.W
 	}
 	n.ID = peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}
 	n.Teachers = hello.GetTeachers()
-	n.Send(welcome) // before the node is live, so that no round can come first
+	n.Send(welcome) // before the node is live, so that no round comes first
 	if err := s.Rounds.Follow(ctx, d, n, last.Seq); err != nil {
 		return nil, err
 	}
@@ -94,8 +93,7 @@ func (s *nodes) awaitHello(ctx context.Context, n *peer.Node, in <-chan *conclav
 		}
 		return nil, s.noHello(ctx, transport.Broken(err))
 	case <-timeout.C:
-		// It may have been lost on the way or come from a process that was asleep: the node
-		// tries again.
+		// The hello may be lost, or the process may have been suspended: the node retries.
 		return nil, s.noHello(ctx,
 			fault.RejectCodef(fault.Protocol, codes.DeadlineExceeded, "no hello within %v", helloTimeout))
 	case <-n.Session.Ended():
@@ -105,8 +103,7 @@ func (s *nodes) awaitHello(ctx context.Context, n *peer.Node, in <-chan *conclav
 	}
 }
 
-// noHello counts a stream that ends before there is a node, where something that was sent is
-// why.
+// noHello counts a stream that ended before its hello, if a message caused the end.
 func (s *nodes) noHello(ctx context.Context, err error) error {
 	if kind := fault.KindOf(err, ""); kind != "" {
 		session := peer.SessionOf(ctx)
@@ -119,8 +116,7 @@ func (s *nodes) noHello(ctx context.Context, err error) error {
 	return err
 }
 
-// turnedAway counts a node that was not let in, and writes down why. Of a banned one only the
-// first attempt gets a line.
+// turnedAway counts a node that was refused, and logs why. A banned node gets a line only for its first attempt.
 func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err error) {
 	session, reason := peer.SessionOf(ctx), fault.Reason(err)
 	if d, _ := s.Rounds.Dataset(hello.GetDataset()); d != nil && hello.GetSite() == session.Identity.Name {

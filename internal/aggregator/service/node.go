@@ -20,7 +20,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// brokenTimeout bounds the wait for why a stream broke that takes no messages.
+// brokenTimeout bounds the wait for the reason why a stream takes no messages.
 const brokenTimeout = 5 * time.Second
 
 type nodes struct {
@@ -29,10 +29,9 @@ type nodes struct {
 	bans *peer.Bans
 }
 
-// Work is a node's stream. The handler waits for its end; one goroutine receives and takes the
-// answers, and one sends while there is something to send, which may be one that sends to other
-// nodes before and after. Both are done with the stream when it ends, which for a blocked call
-// is right after the handler returns; the server waits for them before it closes.
+// Work is a node's stream. Its handler waits for the end; one goroutine receives answers, and another sends while
+// there is something to send, perhaps for other nodes, too. Both leave the stream when it ends, which for a blocked
+// call is just after the handler returns. The server waits for them before it closes.
 func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	session := peer.SessionOf(stream.Context())
 	site := peer.Offender{Site: session.Identity.Name}
@@ -60,7 +59,7 @@ func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	w.log = s.Log.WithLazy(zap.String("dataset", w.dataset.Record.Name), zap.Stringer("node", w.node.ID))
 	w.node.Attach(stream, &s.Lifetime.Streams, func(err error) {
 		s.Lifetime.Streams.Go(func() {
-			// What is received ends too, and says why.
+			// Receiving ends, too, and has the reason.
 			select {
 			case <-done:
 			case <-time.After(brokenTimeout):
@@ -87,12 +86,11 @@ func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
 	}
 }
 
-// taker takes a message of a node that is welcome, or what its stream broke with. An error of
-// it ends the stream.
+// taker takes a message from an admitted node, or the error of its stream. If it fails, the stream ends.
 type taker func(*conclavev1.WorkRequest, error) error
 
-// receive passes the first message to hello, and what follows to the taker that comes by
-// welcome, until that fails, done is closed, or the stream ends.
+// receive passes the first message to hello, and the following ones to the taker from welcome, until the taker fails,
+// done is closed, or the stream ends.
 func receive(
 	stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan taker,
 	done <-chan struct{},
@@ -128,18 +126,18 @@ func receive(
 	}
 }
 
-// worker is the stream of a node that is live.
+// worker is the stream of a live node.
 type worker struct {
 	*nodes
 	node    *peer.Node
 	dataset *round.Dataset
 	by      peer.Caller
 	log     *zap.Logger
-	sum     parts.Sum // whose parts are still to come
+	sum     parts.Sum // its other parts are still to come
 }
 
-// take takes one message, or what the stream broke with. An error ends the stream; a wrong
-// answer only costs the node its part in the round, until there were too many of them.
+// take takes one message, or the error of the stream. An error ends the stream. A wrong answer only excludes the node
+// from the round, until there were too many.
 func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 	if err != nil {
 		if err = transport.Broken(err); fault.KindOf(err, "") == "" {
@@ -154,7 +152,7 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 	if m, err = w.sum.Add(m); err != nil {
 		return w.rejectAndEnd(fault.Rejectf(fault.Malformed, "node %v sent a malformed answer: %w", w.node.ID, err))
 	}
-	if m == nil { // more parts are due
+	if m == nil { // more parts are expected
 		return nil
 	}
 	var key payload.Key
@@ -211,8 +209,7 @@ func (w *worker) rejectAndEnd(err error) error {
 	return err
 }
 
-// reject counts a message that does not count, and writes who sent it and what is wrong with
-// it. The error says that the node is banned for it.
+// reject counts a rejected message, and logs its sender and the problem. The error says that the node is now banned.
 func (w *worker) reject(err error, entry auditlog.Entry) error {
 	kind := fault.KindOf(err, fault.Protocol)
 	entry.Dataset, entry.Node = w.dataset.Record.Name, w.node.ID.String()
@@ -226,7 +223,7 @@ func (w *worker) reject(err error, entry auditlog.Entry) error {
 	return w.punish(peer.Offender{Site: w.node.ID.Site, Dataset: entry.Dataset, Node: w.node.ID.Name}, w.by, err)
 }
 
-// punish counts what a peer did against it. The error says that it is banned for it.
+// punish counts a peer's misbehavior. The error says that the peer is now banned.
 func (s *nodes) punish(o peer.Offender, by peer.Caller, why error) error {
 	err := s.bans.Strike(o, why)
 	if ban := peer.Banned(err); ban != nil && ban.First {
@@ -237,7 +234,7 @@ func (s *nodes) punish(o peer.Offender, by peer.Caller, why error) error {
 	return err
 }
 
-// depart takes the node out of its dataset, because its stream ended.
+// depart removes the node from its dataset, because its stream ended.
 func (w *worker) depart(why error) {
 	n := w.node
 	left := auditlog.Entry{

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// mostListed bounds the nodes of one answer, and mostRuns the runs that are named of one of them.
+	// mostListed bounds the nodes in one response, and mostRuns the runs named for each.
 	mostListed = 500
 	mostRuns   = 20
-	// stalledAfter is how long a node may take for an answer before it is called stalled. A state tells the time no
-	// more finely, as what a node computes takes longer with some records than with others.
+	// stalledAfter is how long a node may take to answer before it counts as stalled. States are no more precise,
+	// because the time of a node's computation depends on its records.
 	stalledAfter = time.Minute
 )
 
@@ -33,7 +33,7 @@ type operators struct {
 	bans *peer.Bans
 }
 
-// ListNodes tells how the nodes of one dataset, or of all, stand.
+// ListNodes reports the state of the nodes of one dataset, or of all.
 func (s *operators) ListNodes(ctx context.Context, q *conclavev1.ListNodesRequest) (r *conclavev1.ListNodesResponse,
 	err error) {
 	if q.GetLimit() > mostListed {
@@ -67,7 +67,7 @@ func (s *operators) list(ctx context.Context, q *conclavev1.ListNodesRequest, li
 		if err != nil {
 			return nil, err
 		}
-		// etcd orders them by keys, in which names stand escaped.
+		// etcd sorts them by escaped names.
 		slices.SortFunc(admitted, func(a, b coordinator.Node) int {
 			return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Name, b.Name))
 		})
@@ -94,7 +94,7 @@ func (s *operators) list(ctx context.Context, q *conclavev1.ListNodesRequest, li
 	return r, nil
 }
 
-// status is how a node stands; live is nil of one that is not connected.
+// status is the state of a node; live is nil if it is not connected.
 func (s *operators) status(d *round.Dataset, n coordinator.Node, live *peer.Node, owes peer.Unanswered) (
 	st *conclavev1.NodeStatus) {
 	id := peer.ID{Site: n.Site, Name: n.Name}
@@ -124,7 +124,7 @@ func (s *operators) status(d *round.Dataset, n coordinator.Node, live *peer.Node
 	return st
 }
 
-// judge says how a node that is connected stands.
+// judge sets the state of a connected node.
 func judge(st *conclavev1.NodeStatus, runs []peer.Unpermitted, owes peer.Unanswered, now time.Time) {
 	worse := func(state conclavev1.NodeState, since time.Time, format string, args ...any) {
 		if state < st.State {
@@ -160,11 +160,11 @@ func judge(st *conclavev1.NodeStatus, runs []peer.Unpermitted, owes peer.Unanswe
 	}
 }
 
-// minute is a time of a state. Nothing that is shared tells it more finely.
+// minute truncates a time to its minute. Nothing shared is more precise.
 func minute(t time.Time) string { return t.UTC().Truncate(time.Minute).Format(time.RFC3339) }
 
-// softwareOf is what the other side of a call says that it runs, as Go's gRPC sends it: a name, a slash and a version,
-// before gRPC's own.
+// softwareOf is the software that a peer reports, as Go's gRPC sends it: a name, a slash and a version, before gRPC's
+// own.
 func softwareOf(ctx context.Context) string {
 	agent := strings.Join(metadata.ValueFromIncomingContext(ctx, "user-agent"), " ")
 	own, _, ok := strings.Cut(agent, " grpc-go/")

@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A node has the worst state that is true of it, and no time is told more finely than to the minute.
+// A node is reported in the worst state that applies, and all times are truncated to minutes.
 func TestHowANodeStands(t *testing.T) {
 	now := time.Date(2026, 11, 26, 18, 30, 45, 0, time.UTC)
 	long, short := now.Add(-10*time.Minute), now.Add(-10*time.Second)

@@ -17,13 +17,12 @@ import (
 const (
 	// maxPath bounds the path of a worker's file.
 	maxPath = 1024
-	// maxFolders bounds the runs that a worker names as begun.
+	// maxFolders bounds the started runs that a worker names.
 	maxFolders = 1000
 )
 
-// checkSubmission checks a run that is submitted, and returns its spec. Of the files it knows their
-// size, and of the schema its hash: what a run.yaml means is the workers' to know, which check it
-// again.
+// checkSubmission checks a submitted run and returns its spec. It checks only the size of the files, and the schema's
+// hash. Workers check the content of run.yaml.
 func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 	run, err := spec.New(q.GetSpec())
 	if err != nil {
@@ -42,7 +41,7 @@ func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 	case run.PB.GetCoinVotes():
 		return nil, fault.Refusedf("run %q wants coin votes, the baseline of local runs; the queue takes none", name)
 	}
-	// Before a worker reads it. The schema is the dataset's, byte by byte.
+	// Before a worker parses it. The schema equals the dataset's, byte by byte.
 	if err := config.CheckYAML(q.GetRunYaml(), coordinator.MaxRunFile); err != nil {
 		return nil, fault.Invalidf("run %q: its run.yaml: %w", name, err)
 	}
@@ -52,7 +51,7 @@ func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 	return run, checkStudyFile(run, q.GetStudyYaml())
 }
 
-// checkStudyFile refuses a document that is not the one that the run's spec names.
+// checkStudyFile refuses a document that differs from the one named in the run's spec.
 func checkStudyFile(run *spec.Spec, file []byte) error {
 	name := run.PB.GetName()
 	switch {
@@ -66,7 +65,7 @@ func checkStudyFile(run *spec.Spec, file []byte) error {
 	case study.Hash(file) != run.Study.SHA256:
 		return fault.Invalidf("run %q: the study that came with it is not the one that it names", name)
 	}
-	// Before a worker reads it.
+	// Before a worker parses it.
 	if err := config.CheckYAML(file, coordinator.MaxStudyFile); err != nil {
 		return fault.Invalidf("run %q: its study: %w", name, err)
 	}
@@ -80,7 +79,7 @@ func checkStudyFile(run *spec.Spec, file []byte) error {
 	return nil
 }
 
-// queued is the submission of a student as it is queued, with its spec and the spec's bytes.
+// queued converts a student's submission to a queued run, with its spec and the spec's bytes.
 func queued(student string, q *conclavev1.SubmitRunRequest, run *spec.Spec, raw []byte) queue.Submission {
 	sum := sha256.Sum256(q.GetRunYaml())
 	return queue.Submission{
@@ -112,7 +111,7 @@ func checkWorker(w *conclavev1.Worker) error {
 			return err
 		}
 	}
-	// The message is kept for as long as the worker waits.
+	// The message stays in memory as long as the worker waits.
 	for _, folder := range w.GetFolders() {
 		if err := spec.CheckName("run", folder); err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// FuzzSubmission decodes a submission from the wire, as from a student that means harm: no
-// input may panic, and what is let through has files and a spec within bounds.
+// FuzzSubmission decodes a hostile student's submission from the wire: no input may panic, and an accepted one has
+// bounded files and a bounded spec.
 func FuzzSubmission(f *testing.F) {
 	good, err := proto.Marshal(roundtest.Submission("d", "r"))
 	if err != nil {
@@ -40,7 +40,7 @@ func FuzzSubmission(f *testing.F) {
 	})
 }
 
-// What a worker says of itself is kept for as long as it waits: names, and no texts of megabytes.
+// What a worker sends stays in memory as long as it waits, so names are bounded.
 func TestWorkersSayNoMoreThanNames(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {

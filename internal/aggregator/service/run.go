@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	// listPage bounds the runs in one message in bytes.
+	// listPage bounds the runs in one message, in bytes.
 	listPage = 1 << 20
-	// watchEvery is how often a watched run's rounds are looked at, besides at changes of
-	// its state.
+	// watchEvery is how often a watched run's rounds are checked, besides at changes of its state.
 	watchEvery = time.Second
 	watchRest  = 100 * time.Millisecond
 )
@@ -62,7 +61,7 @@ func (s *runs) submitRun(ctx context.Context, q *conclavev1.SubmitRunRequest) (
 	return r, err
 }
 
-// quorumNow is what a run needs, and who is connected, which its student learns from its first round too.
+// quorumNow is what a run needs and who is connected. Its student would also learn this from the first round.
 func quorumNow(run *spec.Spec, d *round.Dataset) *conclavev1.Quorum {
 	if run.Masked == nil {
 		return &conclavev1.Quorum{TeachersNeeded: run.Quorum, TeachersLive: d.Teachers()}
@@ -80,7 +79,7 @@ func quorumNow(run *spec.Spec, d *round.Dataset) *conclavev1.Quorum {
 	return q
 }
 
-// CancelRun ends a run before its time.
+// CancelRun ends a run early.
 func (s *runs) CancelRun(ctx context.Context, q *conclavev1.CancelRunRequest) (
 	*conclavev1.CancelRunResponse, error) {
 	status, err := s.cancelRun(ctx, q)
@@ -100,7 +99,7 @@ func (s *runs) cancelRun(ctx context.Context, q *conclavev1.CancelRunRequest) (*
 	return s.Queue.Cancel(ctx, peer.SessionOf(ctx), q.GetRun(), q.GetForce())
 }
 
-// RemoveRun drops what is stored of a run that has ended.
+// RemoveRun drops the stored data of a run that has ended.
 func (s *runs) RemoveRun(ctx context.Context, q *conclavev1.RemoveRunRequest) (
 	*conclavev1.RemoveRunResponse, error) {
 	session := peer.SessionOf(ctx)
@@ -121,7 +120,7 @@ func (s *runs) RemoveRun(ctx context.Context, q *conclavev1.RemoveRunRequest) (
 	return nil, s.refused(ctx, err, auditlog.Entry{Method: "RemoveRun", Run: q.GetRun()})
 }
 
-// FinishRun ends a run in the words of its worker.
+// FinishRun ends a run with its worker's outcome.
 func (s *runs) FinishRun(ctx context.Context, q *conclavev1.FinishRunRequest) (
 	*conclavev1.FinishRunResponse, error) {
 	end, err := endOf(q)
@@ -134,11 +133,11 @@ func (s *runs) FinishRun(ctx context.Context, q *conclavev1.FinishRunRequest) (
 	return nil, s.refused(ctx, err, auditlog.Entry{Method: "FinishRun", Run: q.GetRun()})
 }
 
-// ListRuns sends the caller's runs, and the budgets of the datasets that it may use; to an operator all.
+// ListRuns sends the caller's runs and the budgets of the datasets that it may use. Operators get all.
 func (s *runs) ListRuns(q *conclavev1.ListRunsRequest,
 	stream grpc.ServerStreamingServer[conclavev1.ListRunsResponse]) error {
 	by := peer.SessionOf(stream.Context()).Identity
-	// A list of all runs, also one that its caller does not read, is kept once for each certificate.
+	// One list per certificate at a time, because a list stays in memory even if its caller does not read it.
 	return s.listing.one(stream.Context(), by.String(), func() error { return s.list(q, by, stream) })
 }
 
@@ -166,7 +165,7 @@ func (s *runs) list(q *conclavev1.ListRunsRequest, by certs.Identity,
 		all = append(all, runs...)
 		d := s.Rounds.Datasets[name]
 		if by.Role != certs.RoleOperator && !d.Students.Has(by.Name) && !d.Workers.Has(by.Name) {
-			continue // what is spent of it, and when, is not theirs to see
+			continue // this caller may not see the dataset's spending or its times
 		}
 		budget, _, err := s.Queue.Budget(ctx, name, d.Record.Budget.Delta)
 		if err != nil {
@@ -180,7 +179,7 @@ func (s *runs) list(q *conclavev1.ListRunsRequest, by certs.Identity,
 	return sendPages(all, last, stream.Send)
 }
 
-// sendPages sends runs in messages of bounded size; last goes with the last of them.
+// sendPages sends runs in messages of bounded size; last is sent with the final one.
 func sendPages(
 	all []*conclavev1.RunStatus, last *conclavev1.ListRunsResponse, send func(*conclavev1.ListRunsResponse) error,
 ) error {
@@ -197,12 +196,12 @@ func sendPages(
 	return send(last)
 }
 
-// mayRead refuses to tell a caller how a run stands, unless it is an operator or the run is its own.
+// mayRead allows the status of a run only to operators and to the run's own student.
 func (o *Options) mayRead(ctx context.Context, r *conclavev1.RunStatus) error {
 	return o.Queue.MayRead(r.GetName(), r.GetBy(), peer.SessionOf(ctx).Identity)
 }
 
-// find returns how a run stands, to callers who may know.
+// find returns a run's status if the caller may see it.
 func (s *runs) find(ctx context.Context, run string) (*conclavev1.RunStatus, *conclavev1.RunProgress, error) {
 	status, progress, err := s.Queue.Find(ctx, run)
 	if err == nil {
@@ -227,7 +226,7 @@ func (s *runs) ShowRun(ctx context.Context, q *conclavev1.ShowRunRequest) (*conc
 	return &conclavev1.ShowRunResponse{Run: status, Progress: progress, RunYaml: raw}, err
 }
 
-// WatchRun tells how a run stands until it has ended.
+// WatchRun sends a run's status until the run has ended.
 func (s *runs) WatchRun(q *conclavev1.WatchRunRequest,
 	stream grpc.ServerStreamingServer[conclavev1.WatchRunResponse]) error {
 	if err := spec.CheckName("run", q.GetRun()); err != nil {
@@ -264,7 +263,7 @@ func (s *runs) WatchRun(q *conclavev1.WatchRunRequest,
 		case <-s.Lifetime.Stopping():
 			return fault.ErrStopping
 		}
-		// Changes of other runs come here too: of many, one look is enough.
+		// Changes of other runs arrive here, too, and many of them need only one check.
 		rest.Reset(watchRest)
 		select {
 		case <-rest.C:

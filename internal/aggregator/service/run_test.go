@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// However long the fields of runs are, no message of a list is too long for who receives it.
+// However long the fields of runs are, no message of a list exceeds the receiver's limit.
 func TestListsComeInPagesOfBytes(t *testing.T) {
 	var all []*conclavev1.RunStatus
 	for i := range 5000 {
@@ -42,7 +42,7 @@ func TestListsComeInPagesOfBytes(t *testing.T) {
 	}
 }
 
-// What is connected is counted in teachers, and in a masked run in sites that are its members.
+// Connected capacity is counted in teachers, and in a masked run in member sites.
 func TestTheQuorumOfARun(t *testing.T) {
 	d := round.NewDataset(coordinator.Dataset{Name: "d"}, 0)
 	for _, id := range []peer.ID{{Site: "north", Name: "a"}, {Site: "north", Name: "b"}, {Site: "west", Name: "a"}} {

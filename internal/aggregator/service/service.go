@@ -1,5 +1,5 @@
-// Package service serves nodes, students, operators and sites that join over gRPC. What happens to a round, to a run of
-// the queue, or to a peer is decided in the packages round, queue and peer.
+// Package service serves nodes, students, operators and joining sites over gRPC. Packages round, queue and peer
+// decide what happens to rounds, queued runs and peers.
 package service
 
 import (
@@ -35,15 +35,14 @@ type Options struct {
 	Audit     peer.AuditLog
 	Log       *zap.Logger
 	AllowCoin bool
-	// Authorities are those whose certificates are let in.
+	// Authorities returns the authorities whose certificates are accepted.
 	Authorities func() ([]*x509.Certificate, error)
 
-	// What each student, or caller, does one at a time: pricing plans that take long, and listing runs.
+	// Each caller does only one of these at a time: pricing slow plans, and listing runs.
 	pricing, listing *turns
 }
 
-// Register adds the services to a server. The returned health service is to be shut down when
-// the server stops.
+// Register adds the services to a server. The caller shuts the returned health service down when the server stops.
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
 	bans := peer.NewBans()
@@ -61,7 +60,7 @@ func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	return registerHealth(server, o.Lifetime.Draining())
 }
 
-// refused writes why a call was refused to the audit log, and returns the error.
+// refused logs to the audit log why a call was refused, and returns the error.
 func (o *Options) refused(ctx context.Context, err error, e auditlog.Entry) error {
 	if err != nil {
 		o.Audit.Refusal(peer.SessionOf(ctx).Caller, err, e)
@@ -69,7 +68,7 @@ func (o *Options) refused(ctx context.Context, err error, e auditlog.Entry) erro
 	return err
 }
 
-// claimKey is the metadata in which calls about a run carry the claim of their worker.
+// claimKey is the metadata key that carries a worker's claim in calls about its run.
 const claimKey = "conclave-claim"
 
 func claimOf(ctx context.Context) string {

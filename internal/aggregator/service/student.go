@@ -24,25 +24,25 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// partTimeout bounds the wait for the next part of a round: 1 MiB in this time is less than
-// 150 kbit/s.
+// partTimeout bounds the wait for the next part of a round: 1 MiB in this time is below 150 kbit/s.
 const partTimeout = time.Minute
 
-// A ledger is read in pages of so many entries. That of a run is the largest, with some 16 KiB.
+// A ledger is read in pages of this many entries. A run's entry is the largest, with some 16 KiB.
 const (
 	ledgerPage = 64
 	ledgerRoom = ledgerPage * 16 << 10
 )
 
-// repeatBurst released rounds are handed out again to a student, and then one in repeatEvery: each is a
-// line of the audit log, and costs nothing. A student that begins anew without its checkpoint asks for
-// all rounds of its run again.
+// repeatBurst bounds how many stored releases a student may get again at once; after that, one per repeatEvery. A
+// repeat is free but writes a line to the audit log. A student that restarts without its checkpoint asks for all
+// rounds of its run again.
 const (
 	repeatBurst = 10_000
 	repeatEvery = 500 * time.Millisecond
 )
 
-// signBurst signed ledgers a student may read, and then one in signEvery: each asks all sites for a signature.
+// signBurst bounds how many signed ledgers a student may read at once; after that, one per signEvery. Each asks all
+// sites for a signature.
 const (
 	signBurst = 100
 	signEvery = time.Second
@@ -55,7 +55,7 @@ type students struct {
 	signs   *peer.Rates
 }
 
-// OpenRun registers a run or finds it again.
+// OpenRun opens a run or finds it again.
 func (s *students) OpenRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 	r, err := s.openRun(ctx, q)
 	return r, s.refused(ctx, err,
@@ -80,8 +80,8 @@ func (s *students) openRun(ctx context.Context, q *conclavev1.OpenRunRequest) (*
 	return r, nil
 }
 
-// acceptable returns the bytes of a spec as they are kept, if a run may be opened or queued with it
-// now, by the caller or, where it is claimed, for a student who was let in before.
+// acceptable returns the stored form of a spec if a run with it may be opened or queued now, by the caller or, for a
+// claimed run, for the student that submitted it.
 func (o *Options) acceptable(ctx context.Context, run *spec.Spec, claimed bool) ([]byte, error) {
 	d, err := o.Rounds.Dataset(run.PB.GetDataset())
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		s.Metrics.Rounds.Refused(fault.Reason(err))
 		return s.refused(ctx, err, auditlog.Entry{Method: "Ask"})
 	}
-	key := p.Key // what p holds is not kept any longer than it takes to enter
+	key := p.Key // p is freed as soon as the round has started
 	e, release, err := s.Rounds.Enter(ctx, p, claimOf(ctx))
 	s.Rounds.Room.Give(session.Identity.Name, p.Room)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 			return err
 		}
 	}
-	if e == nil || e.Asker() != session.Caller { // the line of the release names another
+	if e == nil || e.Asker() != session.Caller { // the release's line names another peer
 		if err := s.repeats.Check(session.Identity, "asked for too many rounds that were released before"); err != nil {
 			return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
 		}
@@ -166,10 +166,10 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 	return s.sendRelease(stream, release)
 }
 
-// sendRelease sends a release, which takes room of its student until that has read it.
+// sendRelease sends a release, which takes room of its student until it is read.
 func (s *students) sendRelease(stream conclavev1.StudentService_AskServer, release *conclavev1.Release) error {
 	student, size := peer.SessionOf(stream.Context()).Identity.Name, proto.Size(release)
-	size += min(size, 1<<20) // the part that is under way is there twice
+	size += min(size, 1<<20) // the part being sent is in memory twice
 	if err := s.Rounds.Room.Take(student, size); err != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func (s *students) sendRelease(stream conclavev1.StudentService_AskServer, relea
 	return err
 }
 
-// receiveRound puts a round together. Its size is set aside from the student's room, and is the
-// caller's to give back as far as nobody took it over.
+// receiveRound assembles a round. Its size is reserved in the student's room; the caller releases what nobody took
+// over.
 func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload.Payload, err error) {
 	student := peer.SessionOf(stream.Context()).Identity.Name
 	var a payload.Assembly

@@ -10,20 +10,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// turns let each caller do one thing of a sort at a time, which takes much time or memory. The zero value is
-// ready for use.
+// turns let each caller do one slow or large thing at a time. The zero value is ready for use.
 type turns struct {
 	mu sync.Mutex
 	of map[string]*turn
 }
 
-// turn is a caller's.
+// turn is one caller's turn.
 type turn struct {
 	lifetime.Turn
-	users int // that have it, or wait
+	users int // callers that have or await it
 }
 
-// one calls do once nobody else of the caller's name does the same. The error is that of do, or why ctx
+// one calls do when no other call with this caller's name is in progress. It returns the error of do, or why ctx
 // ended first.
 func (p *turns) one(ctx context.Context, caller string, do func() error) error {
 	t := p.enter(caller)
@@ -58,9 +57,8 @@ func (p *turns) leave(caller string, t *turn) {
 	}
 }
 
-// price prices a plan, where that takes long, before anybody holds a lock: with filter pld it takes a
-// processor up to some seconds, and package privacy remembers what it comes to. Errors are those that
-// the run would be refused with.
+// price prices a plan if that is slow, before anybody holds a lock. With filter pld it can take a few seconds, and
+// package privacy caches the result. The errors equal those that would refuse the run.
 func (p *turns) price(ctx context.Context, student string, run *spec.Spec, d coordinator.Dataset) error {
 	if run.Budget.Filter != privacy.FilterPLD {
 		return nil

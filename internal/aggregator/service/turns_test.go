@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A student has one plan priced at a time, and holds up nobody else.
+// Only one plan of a student is priced at a time, and other students do not wait for it.
 func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
 	var p turns
 	priced := func(ctx context.Context, student string, epsilon float64) error {
@@ -24,7 +24,7 @@ func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
 		}, coordinator.Dataset{})
 	}
 	eve := p.enter("eve")
-	testkit.Must(t, eve.Lock(t.Context())) // a plan of eve is priced
+	testkit.Must(t, eve.Lock(t.Context())) // a plan of eve is being priced
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := priced(ended, "eve", 2); !errors.Is(err, context.Canceled) {
@@ -42,7 +42,7 @@ func TestPlansOfAStudentArePricedInTurn(t *testing.T) {
 	}
 }
 
-// Of one caller things are done one after the other, and the turn is free again after an error.
+// One caller's operations run one after the other, and an error frees the turn.
 func TestThingsAreDoneInTurn(t *testing.T) {
 	var p turns
 	failed := errors.New("it failed")

@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// BenchmarkAnswer is the noise of a round: 64 queries, two counts each.
+// BenchmarkAnswer measures the noise of a round: 64 queries, two counts each.
 func BenchmarkAnswer(b *testing.B) {
 	for name, p := range map[string]privacy.Planned{
 		"lnmax":     roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.LNMax(0.01), 0)),

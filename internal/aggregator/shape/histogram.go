@@ -11,8 +11,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Bounds of a shape. They keep the votes of a node below gRPC's 4 MiB, every release, however
-// its noise falls, below coordinator.MaxRelease, and the noise of a round within seconds.
+// Bounds of a shape. They keep a node's votes below gRPC's 4 MiB, every release below coordinator.MaxRelease whatever
+// its noise, and drawing the noise of a round within seconds.
 const (
 	maxQueries       = 1 << 16
 	maxCounts        = 1 << 17
@@ -22,11 +22,11 @@ const (
 	maxAnswerBytes = (4 << 20) - 1024
 )
 
-// Votes asks every teacher for one class for each query. Each query is charged as one.
+// Votes asks every teacher for one class per query. Each query is charged.
 type Votes struct {
 	asked, classes int
 	Mechanism      gnmax.Mechanism // draws the answers
-	Charged        privacy.Event   // for each
+	Charged        privacy.Event   // per query
 	whole          bool
 }
 
@@ -76,7 +76,7 @@ func (q *Votes) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, 
 	return tallyVotes(votes.GetPacked(), int(teachers), q.asked, q.classes)
 }
 
-// Recycle takes back what Read returned, which nobody may use after that.
+// Recycle reuses what Read returned. The caller must not use it afterwards.
 func (q *Votes) Recycle(counts []int64) { tallies.Put(&counts) }
 
 func (q *Votes) Queries() int64 { return int64(q.asked) }

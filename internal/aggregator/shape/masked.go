@@ -13,8 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// newMasked reads what a round of a masked run asks: the aggregator sees it with its noise alone, see package
-// masking.
+// newMasked parses the question of a masked run's round. The aggregator sees only the noisy sum; see package masking.
 func newMasked(r *conclavev1.Round, planned privacy.Planned, run *spec.Spec) (round.Question, error) {
 	entries, share, err := masking.Asked(planned, r, *run.Masked)
 	if err != nil {
@@ -34,7 +33,7 @@ func newMasked(r *conclavev1.Round, planned privacy.Planned, run *spec.Spec) (ro
 	return &maskedSum{sum, m}, nil
 }
 
-// masked is what all masked questions have in common.
+// masked is the common part of all masked questions.
 type masked struct {
 	entries int
 	share   gnmax.Share
@@ -43,7 +42,7 @@ type masked struct {
 // Share is the noise that each site adds.
 func (q masked) Share() gnmax.Share { return q.share }
 
-// Read checks all that can be seen of an answer: its length. Its entries are uniform.
+// Read checks the length of an answer. Nothing else can be checked, because its entries are uniform.
 func (q masked) Read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) {
 	sum := answer.GetSum()
 	switch values := sum.GetValues(); {
@@ -58,7 +57,7 @@ func (q masked) Read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) 
 	}
 }
 
-// maskedSum is a sum that is released as it was opened.
+// maskedSum is a sum that is released as opened.
 type maskedSum struct {
 	*Sum
 	masked
@@ -68,8 +67,8 @@ func (q *maskedSum) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int
 	return q.masked.Read(answer, teachers)
 }
 
-// maskedVotes are votes whose counts were opened with their noise, in steps of a vote. What is released of
-// them is computed from that.
+// maskedVotes are votes whose counts open with noise, in fractions of a vote. The release is computed from these
+// counts.
 type maskedVotes struct {
 	*Votes
 	masked
@@ -79,7 +78,7 @@ func (q *maskedVotes) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]i
 	return q.masked.Read(answer, teachers)
 }
 
-// Answer rounds the noisy counts to votes. The winner is the largest before that; of equal ones the first.
+// Answer rounds the noisy counts to votes. The winner is the largest unrounded count, or the first of equal ones.
 func (q *maskedVotes) Answer(_ *gnmax.Source, counts []int64, r *conclavev1.Release) (int64, error) {
 	out := &conclavev1.NoisyVotes{Classes: uint32(q.classes), Labels: make([]int32, q.asked)}
 	if q.whole {
@@ -103,7 +102,7 @@ func (q *maskedVotes) Answer(_ *gnmax.Source, counts []int64, r *conclavev1.Rele
 	return int64(q.asked), nil
 }
 
-// drawnBySites is the noise of a sum that came with it.
+// drawnBySites is noise that the sum already contains.
 type drawnBySites struct{ scale float64 }
 
 func (drawnBySites) Add(_ *gnmax.Source, sums []int64) ([]int64, error) { return sums, nil }

@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maskedAmong gives a run three sites, where one may collude, and a plan.
+// maskedAmong gives a run three sites, of which one may collude, and a plan.
 func maskedAmong(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
 	g := masking.Group{Quorum: 3, Colluding: 1}
 	for _, site := range []string{"a", "b", "c"} {
@@ -25,8 +25,8 @@ func maskedAmong(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
 	return func(s *conclavev1.RunSpec) { s.Masked, s.Plan = g.Wire(), runspec.Of(plan) }
 }
 
-// What was opened is released: a sum as it is, votes as their winners and, where the plan has it, their
-// counts rounded to votes. Nothing more is drawn.
+// The release is what was opened: a sum unchanged, votes as winners and, if planned, counts rounded to votes. No
+// further noise is drawn.
 func TestMaskedAnswersAreReleasedAsOpened(t *testing.T) {
 	run := mustSpec(t, maskedAmong(roundtest.Planned(runspec.GradientSums, roundtest.Gaussian(2), 0),
 		roundtest.Histograms(roundtest.Planned(runspec.Votes, roundtest.GNMax(20), 0)),
@@ -75,7 +75,7 @@ func TestMaskedAnswersAreReleasedAsOpened(t *testing.T) {
 	}
 }
 
-// Runs whose questions cannot be masked are not opened, and rounds of a masked run that ask otherwise are refused.
+// A run with questions that cannot be masked is not opened, and an unmasked round of a masked run is refused.
 func TestWhatCannotBeMaskedIsRefused(t *testing.T) {
 	for name, p := range map[string]privacy.Planned{
 		"laplace":    roundtest.Planned(runspec.ClassCounts, roundtest.Laplace(1), 1),

@@ -13,18 +13,18 @@ import (
 
 // Noise is what a mechanism adds to a sum.
 type Noise interface {
-	// Add returns the sums with noise on each entry.
+	// Add returns the sums with noise added to each entry.
 	Add(src *gnmax.Source, sums []int64) ([]int64, error)
-	// Scale is that of the noise on an entry, in whole steps.
+	// Scale is the scale of the noise on an entry, in whole steps.
 	Scale() float64
 }
 
-// newNoise makes the noise of a sum by the mechanism of the plan's entry, which pays for sums of a norm
-// and a rate: see [runspec.Norms].
+// newNoise makes the noise of a sum from the mechanism of its plan entry, whose norm and rate must fit; see
+// [runspec.Norms].
 //
-//   - Gaussian noise is that of [gnmax.GaussianSum]. Of a sum over samples each contributor is in it
-//     by a draw of its own, with the probability that is charged: see [gnmax.GaussianSum].
-//   - Laplace noise is that of [gnmax.LaplaceCounts], a norm-Gamma vector that of [gnmax.NormGamma].
+//   - Gaussian noise is [gnmax.GaussianSum]. In a sum over samples each contributor takes part
+//     independently with the charged probability.
+//   - Laplace noise is [gnmax.LaplaceCounts], a norm-Gamma vector [gnmax.NormGamma].
 func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error) {
 	if rate := runspec.Rate(planned); v.rate != rate {
 		return nil, fault.Refusedf("the round asks for a sum over a sample of rate %v, and entry %q of the plan of "+
@@ -67,7 +67,7 @@ func noiseOf(v *vector, planned privacy.Planned) (Noise, error) {
 	return nil, spec.OtherMechanism(planned, privacy.Gaussian, privacy.SubsampledGaussian, privacy.Laplace)
 }
 
-// wire is the vector as its round says it, as far as a price depends on it.
+// wire is the vector's wire form, with the fields that a price depends on.
 func (q *vector) wire() *conclavev1.Vector {
 	per := conclavev1.Vector_PER_UNIT
 	if q.perTeacher {
@@ -91,8 +91,7 @@ func (l laplace) Add(src *gnmax.Source, sums []int64) ([]int64, error) {
 }
 func (l laplace) Scale() float64 { return float64(l.unit) / l.epsilon }
 
-// normGamma draws the length of the noise on all entries together, which has as many times the
-// scale as there are entries.
+// normGamma draws the length of the noise over all entries together. Its shape parameter is the number of entries.
 type normGamma struct {
 	*gnmax.NormGamma
 	entries int

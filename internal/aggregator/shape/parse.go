@@ -1,6 +1,5 @@
-// Package shape has the shapes of questions, which is all that an aggregator knows of them: how
-// an answer of a shape is read and added up, and how its release is drawn by the mechanism that
-// the run's plan pays for.
+// Package shape has the shapes of questions, which is all that an aggregator knows about them: how to read and add up
+// answers, and how to draw the release with the mechanism that the run's plan pays for.
 package shape
 
 import (
@@ -11,8 +10,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Parser returns what reads the questions of rounds. Those of kinds with a reducer are answered
-// by it.
+// Parser returns a parser of round questions. Kinds with a reducer are answered by it.
 func Parser(reducers reducer.Registry) round.Parse {
 	return func(r *conclavev1.Round, s *spec.Spec, cached func(uint64) (round.Sums, bool)) (round.Question, error) {
 		planned, err := s.Pays(r.GetKind(), r.GetPlanned())
@@ -56,7 +54,7 @@ func Parser(reducers reducer.Registry) round.Parse {
 		if !ok {
 			return nil, round.ErrNotCached(r.GetRun(), selects.GetRound())
 		}
-		// No node hears of this selection: its site charged the entry of the sums, for all of its uses.
+		// Nodes do not see this selection: their sites charged the entry of the sums for all of its uses.
 		if asked := int64(r.GetPlanned()); asked != int64(sums.Planned) {
 			return nil, fault.Refusedf("round %d of run %q selects under entry %d of the plan by sums that were asked "+
 				"under entry %d, which is what sites charged; name that entry", r.GetNumber(), r.GetRun(), asked,

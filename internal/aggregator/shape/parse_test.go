@@ -19,13 +19,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// parse reads what a round asks, without sums that are cached.
+// parse parses a round's question without cached sums.
 func parse(r *conclavev1.Round, run *spec.Spec) (round.Question, error) {
 	return Parser(reducer.NewRegistry(logistic.Fit))(r, run,
 		func(uint64) (round.Sums, bool) { return round.Sums{}, false })
 }
 
-// mustSpec is a good run with a change.
+// mustSpec is a valid spec with a change.
 func mustSpec(t testing.TB, change func(*conclavev1.RunSpec)) *spec.Spec {
 	t.Helper()
 	pb := roundtest.Spec()
@@ -35,7 +35,7 @@ func mustSpec(t testing.TB, change func(*conclavev1.RunSpec)) *spec.Spec {
 	return run
 }
 
-// refused is a question, and why a run does not take it.
+// refused is a question, and why a run refuses it.
 type refused struct {
 	round *conclavev1.Round
 	spec  *spec.Spec
@@ -146,7 +146,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 	)
 }
 
-// A fit's shape is what its parameters make.
+// A fit's parameters determine its shape.
 func TestFitsAreRefused(t *testing.T) {
 	gaussian := mustSpec(t, roundtest.FitOf(roundtest.Gaussian(2)))
 	laplace := mustSpec(t, roundtest.FitOf(roundtest.Laplace(2)))

@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// reduced is what a reducer makes of several passes over the nodes. It is released as a sum
-// over privacy units is: the reducer says how far a unit moves it.
+// reduced is a reducer's result of several passes over the nodes. It is released like a sum over privacy units, with
+// the sensitivity from the reducer.
 type reduced struct {
 	*vector
 	Noise
@@ -67,7 +67,7 @@ func (q *reduced) Read(*conclavev1.WorkRequest, uint32) ([]int64, error) {
 // Queries is 1, however many passes there are.
 func (q *reduced) Queries() int64 { return 1 }
 
-// Largest counts ten bytes for each number, which hold any.
+// Largest counts ten bytes per number, the largest encoding.
 func (q *reduced) Largest() int { return releaseFrame + 10*q.entries }
 
 // Answer adds noise to the result.
@@ -80,7 +80,7 @@ func (q *reduced) Answer(src *gnmax.Source, result []int64, r *conclavev1.Releas
 	return 1, nil
 }
 
-// Reduce makes the result.
+// Reduce computes the result.
 func (q *reduced) Reduce(ctx context.Context, ask round.Pass) ([]int64, error) {
 	return q.reduction.Run(ctx, func(params []byte, sum *conclavev1.Vector) ([]int64, bool, error) {
 		v, err := newVector(sum, mostCount/maxFitted)

@@ -13,17 +13,16 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// mostCount bounds what is selected by, as package gnmax has it. Sums of nodes that follow the
-// protocol are far below; others are cut and not refused, which would tell of them.
+// mostCount bounds the sums for selections; see package gnmax. Honest sums are far below it. Others saturate instead
+// of being refused, because a refusal would reveal something about them.
 const mostCount = int64(1) << 61
 
 // selection selects one of the entries of a sum.
 //
-// Why this is private: a privacy unit moves each entry by at most the vector's sensitivity,
-// whatever its norm, and so the utility of each candidate; what is expected of it is public. So
-// each selection is an exponential mechanism of the epsilon that is charged, however often the
-// sums are used; see [gnmax.ExponentialMechanism]. Opposites have the same sums but for the
-// sign: a unit changes them by no more. The sums stay in this process.
+// Why this is private: a privacy unit moves each entry, and so each candidate's utility, by at most the vector's
+// sensitivity, whatever its norm. The expected values are public. So each selection is an exponential mechanism with
+// the charged epsilon, however often the sums are used; see [gnmax.ExponentialMechanism]. Opposites negate the same
+// sums, so a unit moves them by no more. The sums stay in this process.
 type selection struct {
 	records     float64
 	expected    []int64
@@ -32,8 +31,7 @@ type selection struct {
 	mechanism   *gnmax.ExponentialMechanism
 }
 
-// newSelection checks a selection among so many entries, each of which a unit moves by at most
-// the sensitivity.
+// newSelection checks a selection among this many entries, each of which a unit moves by at most the sensitivity.
 func newSelection(
 	q *conclavev1.Selection, entries int, sensitivity int64, planned privacy.Planned, run *spec.Spec,
 ) (*selection, error) {
@@ -72,8 +70,7 @@ func newSelection(
 	}, nil
 }
 
-// Answer selects. Where not all teachers took part, their share of the records is that of the
-// teachers: both are public.
+// Answer selects. If only some teachers took part, the same share of records is assumed: both numbers are public.
 func (q *selection) Answer(src *gnmax.Source, sums []int64, r *conclavev1.Release) (int64, error) {
 	all := slices.Clone(sums)
 	if q.complements {
@@ -97,7 +94,7 @@ func (q *selection) Queries() int64 { return 1 }
 
 func (q *selection) Largest() int { return releaseFrame + 16 }
 
-// selecting asks nodes for a sum, which is cached, and selects by it.
+// selecting asks nodes for a sum, caches it, and selects by it.
 type selecting struct {
 	*selection
 	vector *vector
@@ -132,18 +129,18 @@ func (q *selecting) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int
 	return q.vector.Read(answer, teachers)
 }
 
-// Sums are what is cached, and the sensitivity of one.
+// Sums returns the sums to cache, and their sensitivity.
 func (q *selecting) Sums(sums []int64) ([]int64, int64) {
 	return slices.Clone(sums), q.vector.sensitivity()
 }
 
-// cachedSelection selects by sums that are cached, and asks no node.
+// cachedSelection selects by cached sums and asks no node.
 type cachedSelection struct {
 	*selection
 	sums round.Sums
 }
 
-// By are the sums.
+// By returns the sums.
 func (q *cachedSelection) By() round.Sums { return q.sums }
 
 func (q *cachedSelection) Length() int { return len(q.sums.Sums) }

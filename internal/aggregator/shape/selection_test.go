@@ -16,8 +16,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// selectors are a question that asks for these sums and selects by them, and one that selects by
-// them when they are cached.
+// selectors returns a question that asks for these sums and selects by them, and one that selects by them once they
+// are cached.
 func selectors(t *testing.T, epsilon float64, expected, sums []int64, complements bool) []round.Question {
 	t.Helper()
 	run := mustSpec(t, roundtest.SelectionsOf(epsilon, 2))
@@ -36,8 +36,8 @@ func selectors(t *testing.T, epsilon float64, expected, sums []int64, complement
 	return []round.Question{asks, selects}
 }
 
-// Opposites have the same sums but for the sign and come after all discriminators. Another
-// selection than the best has a chance below exp(-60).
+// Opposites negate the same sums and come after all discriminators. The best is not selected with a chance below
+// exp(-60).
 func TestSelectionsAmongOpposites(t *testing.T) {
 	sums := roundtest.Units(-60, 20)
 	for _, c := range []struct {
@@ -58,12 +58,12 @@ func TestSelectionsAmongOpposites(t *testing.T) {
 	}
 }
 
-// Selections are drawn with probability proportional to exp(epsilon u/(2 bound)). Each count of
-// the eight is in the part of its binomial that 1e-10 lies outside of, so the test fails by chance
-// in 8e-10 of all runs. It finds a probability that is off by 0.023.
+// Selections are drawn with probability proportional to exp(epsilon u/(2 bound)). Each of the eight counts must be
+// within a 1 - 1e-10 range of its binomial distribution, so the test fails by chance in 8e-10 of all runs. It finds a
+// probability that is off by 0.023.
 func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	const epsilon, n = 0.5, 20_000
-	// u is 3, 1, 0, 2 bounds, with 80 units' expectation taken off.
+	// u is 3, 1, 0, 2 bounds after the expectation of 80 units is subtracted.
 	sums := roundtest.Units(3, 41, -40, 82)
 	expected := []int64{0, roundtest.Unit / 2, -roundtest.Unit / 2, roundtest.Unit}
 	score := []float64{3, 1, 0, 2}
@@ -89,7 +89,7 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 	}
 }
 
-// What is wrong with a selection by sums that are cached is found before it is charged.
+// An invalid selection by cached sums is refused before it is charged.
 func TestSelectionsByCachedSumsAreRefused(t *testing.T) {
 	run := mustSpec(t, roundtest.SelectionsOf(1, 3))
 	for want, change := range map[string]func(*conclavev1.Selection){

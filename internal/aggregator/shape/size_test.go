@@ -14,8 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The bound holds for the longest name and the largest numbers, and is not far
-// above: a bound that refused useful rounds would be of no use.
+// The bound holds for the longest name and the largest numbers, and is tight enough not to refuse useful rounds.
 func TestNoReleaseIsLargerThanItsBound(t *testing.T) {
 	for _, shape := range []struct{ queries, classes int }{{maxQueries, 2}, {maxCounts / 256, 256},
 		{maxCounts / 65, 65}, {1, 2}} {
@@ -64,7 +63,7 @@ func TestClampNoisyVotes(t *testing.T) {
 	}
 }
 
-// Tests of other packages have the limits too.
+// Tests of other packages use the same limits.
 func TestLimits(t *testing.T) {
 	for name, same := range map[string]bool{
 		"queries": roundtest.MaxQueries == maxQueries, "entries": roundtest.MaxEntries == maxEntries,

@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/votebits"
 )
 
-// tallies are histograms of answers that were added up, as *[]int64: one for each answer
-// would be most of what a round leaves to collect.
+// tallies pools the histograms of answers, as *[]int64. Without it they would be most of a round's garbage.
 var tallies sync.Pool
 
 func newTally(n int) []int64 {
@@ -21,10 +20,9 @@ func newTally(n int) []int64 {
 	return make([]int64, n)
 }
 
-// tallyVotes counts the packed votes of `teachers` teachers over `queries`
-// queries into a histogram of queries x classes counts, row-major. The layout
-// is that of conclavev1.Votes. It refuses a wrong length, padding that is not
-// zero and a class out of range; its errors name no vote.
+// tallyVotes counts the packed votes of `teachers` teachers over `queries` queries into a histogram of queries x
+// classes counts, row-major, laid out as conclavev1.Votes. It refuses a wrong length, nonzero padding and a class out
+// of range; its errors name no vote.
 func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) {
 	row := votebits.Row(queries, classes)
 	if len(packed) > teachers*row {

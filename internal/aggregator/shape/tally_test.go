@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// sizes are those of a question to a node.
+// sizes are the sizes of a question to a node.
 type sizes struct{ teachers, queries, classes int }
 
 func drawSizes(t *rapid.T) sizes {
@@ -30,9 +30,8 @@ func (s sizes) honest(t *rapid.T, name string) []byte {
 	return roundtest.PackVotes(s.teachers, s.queries, s.classes, func(t, q int) int { return votes[t*s.queries+q] })
 }
 
-// Whatever one teacher puts in the place of its packed votes: either the node's whole answer
-// is turned down, or for each query one vote went from one class to another, or stayed. So
-// no count moves by more than one.
+// Whatever bytes replace one teacher's packed votes, either the node's whole answer is refused, or each query's vote
+// moves to another class or stays. So no count moves by more than one.
 func TestOneTeacherMovesAHistogramByAtMostOne(t *testing.T) {
 	accepted, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -44,7 +43,7 @@ func TestOneTeacherMovesAHistogramByAtMostOne(t *testing.T) {
 		}
 		row := votebits.Row(s.queries, s.classes)
 		at := rapid.IntRange(0, s.teachers-1).Draw(t, "the teacher") * row
-		// Any bytes, which are mostly refused, and honest bytes with some changed.
+		// Random bytes, which are mostly refused, and honest bytes with some changes.
 		forged := append([]byte(nil), packed[at:at+row]...)
 		if rapid.Bool().Draw(t, "any bytes") {
 			forged = rapid.SliceOfN(rapid.Byte(), row, row).Draw(t, "bytes")
@@ -86,7 +85,7 @@ func TestOneTeacherMovesAHistogramByAtMostOne(t *testing.T) {
 func TestTallyVotesCountsEveryVote(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		teachers := rapid.IntRange(1, 600).Draw(t, "teachers")
-		queries := rapid.IntRange(1, 140).Draw(t, "queries") // of one bit up to two words
+		queries := rapid.IntRange(1, 140).Draw(t, "queries") // from one bit up to two words
 		classes := rapid.SampledFrom([]int{2, 2, 2, 3, 4, 5, 10, 16, 17, 200, 256}).Draw(t, "classes")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		agree := rapid.Bool().Draw(t, "agree")
@@ -94,7 +93,7 @@ func TestTallyVotesCountsEveryVote(t *testing.T) {
 		want := make([]int64, queries*classes)
 		for i := range votes {
 			if votes[i] = random.IntN(classes); agree {
-				votes[i] = classes - 1 // so that counts are as large as they get
+				votes[i] = classes - 1 // makes counts as large as possible
 			}
 			want[i%queries*classes+votes[i]]++
 		}
@@ -134,7 +133,7 @@ func TestTallyVotesRefusesWhatIsNotPacked(t *testing.T) {
 	}
 }
 
-// What is not the answer of so many teachers to so many queries is not counted.
+// An answer is refused if it does not match the number of teachers and queries.
 func TestVotesOfOthersAreRejected(t *testing.T) {
 	q := &Votes{asked: 3, classes: 2}
 	for want, v := range map[string]*conclavev1.Votes{
@@ -154,8 +153,8 @@ func TestVotesOfOthersAreRejected(t *testing.T) {
 	}
 }
 
-// FuzzVotes decodes a node's votes from the wire: no input may panic, and
-// whatever is accepted adds up to one vote per teacher and query.
+// FuzzVotes decodes a node's votes from the wire: no input may panic, and accepted votes add up to one vote per
+// teacher and query.
 func FuzzVotes(f *testing.F) {
 	seed := func(v *conclavev1.Votes) []byte {
 		raw, err := proto.Marshal(v)
@@ -215,7 +214,7 @@ func unpackVotes(packed []byte, queries, classes int) func(t, q int) int {
 	}
 }
 
-// BenchmarkTally is the unpacking of 1,000 teachers' votes on 64 queries.
+// BenchmarkTally measures the unpacking of 1,000 teachers' votes on 64 queries.
 func BenchmarkTally(b *testing.B) {
 	for _, classes := range []int{2, 10} {
 		packed := roundtest.PackVotes(1000, 64, classes, func(t, q int) int { return (t*7 + q) % classes })

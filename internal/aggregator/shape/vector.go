@@ -11,23 +11,23 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxUnits is more privacy units than any node has, maxFitted than any node that answers fits and selections: what is
-// longer than the vectors of so many is an error of the node, not a sum.
+// maxUnits exceeds the privacy units of any node, and maxFitted those of any node that answers fits and selections. A
+// longer sum is an error of the node.
 const (
 	maxUnits  = 1 << 27
 	maxFitted = 1 << 24
 )
 
-// vector is the shape of a sum that nodes answer with: it is read and added up, and not
-// released.
+// vector is the shape of the sums that nodes answer with. The aggregator reads and adds them up, but does not release
+// them.
 type vector struct {
 	entries    int
-	bound      int64 // of what one contributor adds, in the norm
+	bound      int64 // of one contributor's vector, in the norm
 	norm       conclavev1.Vector_Norm
 	perTeacher bool
-	fitted     bool // for a fit, in a pass
+	fitted     bool // for a fit's pass
 	rate       float64
-	counts     bool // no entry is below 0
+	counts     bool // no entry is negative
 }
 
 // newVector checks the shape of a sum; largest bounds its bound.
@@ -52,9 +52,9 @@ func newVector(v *conclavev1.Vector, largest int64) (*vector, error) {
 	}, nil
 }
 
-// sensitivity is how far one privacy unit moves the sum, in the norm. A unit is in the partition
-// of one teacher. With the unit or without it that teacher's vector is within the bound, and
-// the others are the same, so a sum over teachers moves by at most twice the bound.
+// sensitivity is how far one privacy unit moves the sum, in the norm. A unit is in the partition of one teacher. With
+// or without it that teacher's vector is within the bound, and the others are unchanged, so a sum over teachers moves
+// by at most twice the bound.
 func (q *vector) sensitivity() int64 {
 	if q.perTeacher {
 		return 2 * q.bound
@@ -62,7 +62,7 @@ func (q *vector) sensitivity() int64 {
 	return q.bound
 }
 
-// units is how many a node has at most.
+// units is the largest number of units that a node may have.
 func (q *vector) units() int64 {
 	if q.fitted {
 		return maxFitted
@@ -70,7 +70,7 @@ func (q *vector) units() int64 {
 	return maxUnits
 }
 
-// most is what so many teachers, or any number of units, can make of the norm.
+// most is the largest norm that this many teachers, or any number of units, can produce.
 func (q *vector) most(teachers uint32) int64 {
 	if q.perTeacher {
 		return int64(teachers) * q.bound
@@ -82,9 +82,8 @@ func (q *vector) Length() int { return q.entries }
 
 func (q *vector) Fits(uint32) error { return nil }
 
-// Read checks what can be seen from outside of a node's sum: its length, and that it is no
-// larger than its contributors can make it. That each of them kept to the bound is the node's
-// part of the guarantee.
+// Read checks what can be checked of a node's sum: its length, and that its contributors can produce it. Clipping
+// each contributor to the bound is the node's part of the guarantee.
 func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
 	sum := answer.GetSum()
 	if sum == nil {
@@ -97,8 +96,7 @@ func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64,
 	if len(values) < q.entries {
 		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(values), q.entries)
 	}
-	// Entries are below 2^60 and there are at most 2^21 of them: float64 holds the norms, and
-	// errs by less than the slack.
+	// Entries are below 2^60 and at most 2^21 in number: float64 represents the norms with an error below the slack.
 	most := q.most(teachers)
 	var total, squares float64
 	for i, v := range values {
@@ -126,15 +124,14 @@ func (q *vector) contributors(teachers uint32) string {
 
 // Sum is a sum over the nodes that is released with noise on each entry.
 //
-// Why this is private: one privacy unit moves the sum by at most the vector's sensitivity in
-// its norm, and the noise is drawn for that; see newNoise. It does not depend on the answers: a
-// node that answers for fewer contributors than it has, or for a sample without anybody, costs
-// no less. What else is asked is public, for it follows from earlier releases.
+// Why this is private: one privacy unit moves the sum by at most the vector's sensitivity in its norm, and the noise
+// is drawn for that; see newNoise. The noise does not depend on the answers: fewer contributors, or an empty sample,
+// cost no less. The rest of the question is public, because it follows from earlier releases.
 type Sum struct {
 	*vector
 	Noise
-	// limit holds released entries within a range, so that their size is known beforehand:
-	// no draw will ever be beyond it, and holding it works on what is private already.
+	// limit clamps released entries so that the release's size is known beforehand. No draw ever reaches it, and
+	// clamping only post-processes a private value.
 	limit int64
 }
 
@@ -157,7 +154,7 @@ func limitOf(v *vector, noise Noise, run *spec.Spec) int64 {
 // Queries is 1: one release pays for the whole vector.
 func (q *Sum) Queries() int64 { return 1 }
 
-// Largest is room for the numbers of a release.
+// Largest is the largest size of the release's numbers.
 func (q *Sum) Largest() int { return releaseFrame + q.entries*signedBytes(q.limit) }
 
 // Answer draws the release.

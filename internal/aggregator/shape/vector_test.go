@@ -24,7 +24,7 @@ func answerOf(values ...int64) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{Values: values}}}
 }
 
-// A vector of norm L2 has more in it than its entries: rounding, and how many add up.
+// Rounding and the number of contributors also add to the L2 norm of an honest sum.
 func TestHonestSumsAreTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		teachers := rapid.IntRange(1, 30).Draw(t, "teachers")
@@ -69,7 +69,7 @@ func lengthOf(norm conclavev1.Vector_Norm, values []float64) (length float64) {
 	return length
 }
 
-// What no contributors can make is not taken: the error tells its kind, and no number.
+// A sum that contributors cannot produce is refused. The error names the kind of problem, but no number.
 func TestSumsOutOfRangeAreRejected(t *testing.T) {
 	const l1, l2, each = conclavev1.Vector_NORM_L1, conclavev1.Vector_NORM_L2, conclavev1.Vector_NORM_EACH
 	for name, c := range map[string]struct {
@@ -110,7 +110,7 @@ func TestSumsOutOfRangeAreRejected(t *testing.T) {
 	}
 }
 
-// Noise is for what one unit changes: a teacher's vector altogether.
+// Noise is calibrated to what one unit changes: a whole teacher's vector.
 func TestSensitivityOfSums(t *testing.T) {
 	run := mustSpec(t, roundtest.SumsOf(1.5))
 	for per, want := range map[conclavev1.Vector_Per]float64{
@@ -128,9 +128,9 @@ func TestSensitivityOfSums(t *testing.T) {
 	}
 }
 
-// Noise is drawn also where there is nobody: sums of zeros are released with all of it. Mean, mean
-// square and mean product of neighbours of n standard normal numbers are 0, 1 and 0, with standard
-// deviations of 1, sqrt(2) and 1 over sqrt(n): 6.5 of them are passed in the nine with a chance of 8e-10.
+// Sums of zeros also get their full noise. The mean, the mean square and the mean product of neighbours of n standard
+// normal numbers are 0, 1 and 0, with standard deviations of 1, sqrt(2) and 1 over sqrt(n). The nine figures exceed
+// 6.5 of them with a chance of 8e-10.
 func TestSumsOfNobodyHaveNoise(t *testing.T) {
 	const entries, multiplier, bound = 20001, 1.5, 1 << 16
 	for name, c := range map[string]struct {
@@ -163,8 +163,8 @@ func TestSumsOfNobodyHaveNoise(t *testing.T) {
 	}
 }
 
-// No sum of nodes that follow the protocol is refused, whatever their records: the largest number of units at each of
-// many nodes, all of the largest length, with the finest allowed steps, and one unit less. Noise is drawn and released.
+// No honest sum is refused, whatever the records: the largest number of units at each of many nodes, all of the
+// largest length, with the finest allowed steps, and one unit less. Noise is drawn and released.
 func TestNoSumOfHonestNodesIsRefused(t *testing.T) {
 	const nodes = 64
 	finest := func(v *conclavev1.Vector) { v.Bound = spec.MaxBound }
@@ -202,7 +202,7 @@ func TestNoSumOfHonestNodesIsRefused(t *testing.T) {
 			}
 		}
 	}
-	// Nor what nodes of another kind make of a sum: it is cut to this.
+	// The same holds for the largest sums that other nodes can cause: they saturate at this value.
 	for name, c := range map[string]func(*conclavev1.RunSpec){
 		"gaussian": roundtest.SumsOf(1.5), "scores": roundtest.SelectionsOf(1.5, 3),
 	} {
@@ -249,9 +249,9 @@ func TestNoSumIsLargerThanItsBound(t *testing.T) {
 	checkSize(t, &cachedSelection{selection: &selection{}}, r)
 }
 
-// FuzzSums decodes a question for a sum, a selection or a fit and a node's answer from the wire:
-// no input may panic, a question that is taken is charged by the run's noise and can be answered
-// and stored, and an answer that is taken is one that so many contributors can make.
+// FuzzSums decodes a question for a sum, a selection or a fit, and a node's answer, from the wire. No input may
+// panic. An accepted question is charged by the run's noise and can be answered and stored, and an accepted answer is
+// one that this many contributors can produce.
 func FuzzSums(f *testing.F) {
 	runs := []*spec.Spec{
 		mustSpec(f, roundtest.SumsOf(1.5)), mustSpec(f, roundtest.SamplesOf(1.5, 0.25, 3)),

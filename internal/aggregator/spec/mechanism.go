@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// MinBound and MaxBound bound the L2 norm of a privacy unit's vector in whole steps:
-	// rounding stays small beside what is sent, and the noise within what can be drawn.
+	// MinBound and MaxBound bound the L2 norm of a privacy unit's vector in whole steps: rounding stays small
+	// relative to the values, and the noise can be drawn.
 	MinBound = 1 << 8
 	MaxBound = 1 << 20
 )
 
-// VoteMechanism makes what draws the answers to votes from an entry of a plan.
+// VoteMechanism makes the mechanism that answers votes from a plan entry.
 func VoteMechanism(p privacy.Planned) (gnmax.Mechanism, error) {
 	m, whole := p.Mechanism, p.Variant == privacy.Histogram
 	switch m.Kind {
@@ -28,9 +28,8 @@ func VoteMechanism(p privacy.Planned) (gnmax.Mechanism, error) {
 	return nil, OtherMechanism(p, privacy.LNMax, privacy.GNMax, privacy.ConfidentGNMax)
 }
 
-// GaussianSum makes what draws the noise of a sum whose L2 norm one privacy unit moves by
-// at most bound at each of its sites, in whole steps, from an entry of a plan. Sums over samples are charged as
-// such: see [gnmax.GaussianSum].
+// GaussianSum makes the noise of a sum from a plan entry. At each of its sites, one privacy unit moves the sum's L2
+// norm by at most bound, in whole steps. Sums over samples are charged as such: see [gnmax.GaussianSum].
 func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 	switch m := p.Mechanism; {
 	case m.Kind == privacy.Gaussian:
@@ -41,13 +40,13 @@ func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 	return nil, OtherMechanism(p, privacy.Gaussian, privacy.SubsampledGaussian)
 }
 
-// OtherMechanism is the error of a plan that answers a kind by a mechanism that is not for it.
+// OtherMechanism is the error of a plan whose mechanism does not suit the kind of question.
 func OtherMechanism(p privacy.Planned, want ...privacy.Kind) error {
 	return fmt.Errorf("the plan answers %s by %s; use one of %v", p.Kind, p.Mechanism.Kind, want)
 }
 
-// CheckLaplace says whether counts in a unit can be released for epsilon, by a draw that is
-// thrown away: found out at the release, it would be too late.
+// CheckLaplace checks, with a draw that it discards, whether counts in a unit can be released for epsilon. An error
+// at the release would come too late.
 func CheckLaplace(unit int64, epsilon float64) error {
 	_, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, unit, epsilon)
 	return err

@@ -1,5 +1,5 @@
-// Package spec checks what a run says of itself when it is opened: its names, its budget, and a
-// plan whose noise can be drawn.
+// Package spec checks a run's spec when the run is opened: its names, its budget, and that the noise of its plan can
+// be drawn.
 package spec
 
 import (
@@ -25,16 +25,15 @@ import (
 const (
 	maxTeachers        = 1 << 20
 	maxDeadlineSeconds = 24 * 3600
-	// maxPlan bounds the entries of a plan, which stand in the ledger for ever. Pipelines need a
-	// few for each of their stages.
+	// maxPlan bounds the entries of a plan, which stay in the ledger forever. Pipelines need a few for each of their
+	// stages.
 	maxPlan = 64
 )
 
-// pipelinePattern is what a pipeline may call itself: a label, which lists and logs show.
+// pipelinePattern is a valid pipeline name, a label for lists and logs.
 var pipelinePattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// CheckName refuses what cannot name a run, a node or a worker: such names become part of etcd
-// keys and of log lines.
+// CheckName refuses an invalid name of a run, a node or a worker: names become part of etcd keys and of log lines.
 func CheckName(what, name string) error {
 	if !runspec.IsName(name) {
 		return fault.Invalidf("%s %q: "+runspec.NameRule, what, fault.Word(name))
@@ -48,17 +47,17 @@ type Spec struct {
 	Budget privacy.Budget
 	// Plan is all that the run may ask, and what each costs.
 	Plan privacy.Plan
-	// Quorum is the number of teachers without which a round does not count.
+	// Quorum is the number of teachers that a round needs.
 	Quorum uint32
-	// Masked is among whom the run's sums are masked, nil where they are not.
+	// Masked is the group that masks the run's sums, nil without masking.
 	Masked *masking.Group
-	// Study is the study that the run is of, nil for none.
+	// Study is the run's study, or nil.
 	Study *study.Block
 	// Deadline is how long a round waits for the rest once it has a quorum.
 	Deadline time.Duration
 }
 
-// Facts are what the run's entry in the ledger says of it, but for its student.
+// Facts are the facts in the run's ledger entry, except its student.
 func (s *Spec) Facts() ledger.Facts {
 	return ledger.Facts{
 		Pipeline: s.PB.GetPipeline(), SchemaSHA256: s.PB.GetSchemaSha256(), Teachers: s.PB.GetTeachers(),
@@ -66,7 +65,7 @@ func (s *Spec) Facts() ledger.Facts {
 	}
 }
 
-// Parse reads a spec as it is stored.
+// Parse parses a stored spec.
 func Parse(raw []byte) (*Spec, error) {
 	pb := new(conclavev1.RunSpec)
 	if err := proto.Unmarshal(raw, pb); err != nil {
@@ -160,7 +159,7 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	}, nil
 }
 
-// maskedOf is among whom the sums of a run are masked, nil where they are not.
+// maskedOf is the group that masks a run's sums, nil without masking.
 func maskedOf(pb *conclavev1.RunSpec, plan privacy.Plan) (*masking.Group, error) {
 	if pb.GetMasked() == nil {
 		return nil, nil
@@ -175,8 +174,8 @@ func maskedOf(pb *conclavev1.RunSpec, plan privacy.Plan) (*masking.Group, error)
 	return &g, masking.CheckPlan(plan)
 }
 
-// unknownFields says whether a message, or one within it, has fields that its type does not:
-// they would be kept and handed on unread.
+// unknownFields reports whether a message, or one within it, has fields that its type lacks: they would be stored and
+// passed on unread.
 func unknownFields(m protoreflect.Message) (found bool) {
 	if len(m.GetUnknown()) > 0 {
 		return true
@@ -196,8 +195,8 @@ func unknownFields(m protoreflect.Message) (found bool) {
 	return found
 }
 
-// drawable refuses an entry of a plan whose noise cannot be drawn, whatever the fixed-point
-// unit: found out at a release, it would be too late.
+// drawable refuses a plan entry whose noise cannot be drawn in any fixed-point unit. An error at a release would come
+// too late.
 func drawable(p privacy.Planned) error {
 	var err error
 	switch m := p.Mechanism; m.Kind {
@@ -223,8 +222,7 @@ func drawable(p privacy.Planned) error {
 	return err
 }
 
-// drawableSum refuses noise that is too large for the coarsest fixed-point unit and too
-// small for the finest.
+// drawableSum refuses noise that is too large for the coarsest fixed-point unit or too small for the finest.
 func drawableSum(p privacy.Planned) error {
 	_, coarse := GaussianSum(p, MinBound)
 	if coarse == nil {
@@ -236,7 +234,7 @@ func drawableSum(p privacy.Planned) error {
 	return coarse
 }
 
-// Pays returns the entry of the plan that a round of a kind names.
+// Pays returns the plan entry that a round of a kind names.
 func (s *Spec) Pays(kind string, planned uint32) (privacy.Planned, error) {
 	if uint64(planned) >= uint64(len(s.Plan)) {
 		return privacy.Planned{}, fault.Refusedf("run %q has a plan of %d entries, and the round names entry %d; "+
@@ -252,8 +250,8 @@ func (s *Spec) Pays(kind string, planned uint32) (privacy.Planned, error) {
 	return p, nil
 }
 
-// quorumOf rounds a share of the teachers up. The tiny slack keeps products
-// like 0.7 x 10 = 7.000000000000001 from asking for one teacher more.
+// quorumOf rounds a share of the teachers up. A tiny slack keeps products like 0.7 x 10 = 7.000000000000001 from
+// requiring one teacher more.
 func quorumOf(share float64, teachers uint32) uint32 {
 	need := math.Ceil(share*float64(teachers) - 1e-9)
 	return uint32(min(max(need, 1), float64(teachers)))

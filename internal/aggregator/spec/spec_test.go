@@ -19,7 +19,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Noise that no embedding can have is found when the run is opened.
+// Impossible embedding noise is found when the run is opened.
 func TestEmbeddingNoiseIsCheckedWhenTheRunIsOpened(t *testing.T) {
 	for name, sigma := range map[string]float64{
 		"NaN": math.NaN(), "negative": -1, "infinite": math.Inf(1), "negative infinity": math.Inf(-1),
@@ -46,7 +46,7 @@ func TestEmbeddingNoiseIsCheckedWhenTheRunIsOpened(t *testing.T) {
 	}
 }
 
-// A sum cannot have noise that is none, and no more than can be drawn.
+// The noise of a sum must be positive, and small enough to be drawn.
 func TestRunsOfSumsAreChecked(t *testing.T) {
 	for _, multiplier := range []float64{0, -1, math.NaN(), math.Inf(1), 1e-9, 1e9} {
 		pb := roundtest.Spec()
@@ -131,7 +131,7 @@ func TestQuorumRoundsUp(t *testing.T) {
 	}
 }
 
-// What a run cannot ask is found when it is opened.
+// A plan that the run cannot follow is refused when the run is opened.
 func TestPlansAreChecked(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	fitBy := func(noise privacy.Event) func(*conclavev1.RunSpec) {
@@ -211,7 +211,7 @@ func TestPlansAreChecked(t *testing.T) {
 			"plan, entry 0: mechanism has counts of its own"},
 		"a foreign variant": {entry(func(p *conclavev1.Planned) { p.Variant = privacy.NormGamma }),
 			`variant "norm-gamma" does not belong to gnmax`},
-		// Noise that has a price and cannot be drawn.
+		// This noise has a price but cannot be drawn.
 		"wide votes":         {votesBy(roundtest.GNMax(1e12)), third + "gnmax: "},
 		"wide laplace votes": {votesBy(roundtest.LNMax(1e-13)), third + "lnmax: "},
 		"a wide threshold": {votesBy(roundtest.ConfidentMax(5, 1e12, 20)),
@@ -238,8 +238,8 @@ func TestPlansAreChecked(t *testing.T) {
 	}
 }
 
-// A plan is all that a run may ask, training and stages together, and is read as it was
-// stored. What it costs is known beforehand where all of it has a number.
+// A plan has everything that the run may ask, training and stages together, and survives storage unchanged. Its cost
+// is known beforehand if each entry has a count.
 func TestPlansOfStages(t *testing.T) {
 	counts := roundtest.Planned(runspec.ClassCounts, roundtest.Laplace(0.1), 1)
 	selections := roundtest.InStage(runspec.Selections,

@@ -16,8 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// allowed names the role that may call a service. Health may be called by everybody with a
-// certificate.
+// allowed names the role that may call a service. Any certificate may call Health.
 var allowed = map[string]certs.Role{
 	conclavev1.TeacherService_ServiceDesc.ServiceName:  certs.RoleNode,
 	conclavev1.StudentService_ServiceDesc.ServiceName:  certs.RoleStudent,
@@ -27,7 +26,7 @@ var allowed = map[string]certs.Role{
 	conclavev1.OperatorService_ServiceDesc.ServiceName: certs.RoleOperator,
 }
 
-// operators are the methods that operators may call besides.
+// operators are the methods that operators may also call.
 var operators = map[string]bool{
 	conclavev1.StudentService_ReadLedger_FullMethodName: true,
 	conclavev1.RunService_ListRuns_FullMethodName:       true,
@@ -37,14 +36,14 @@ var operators = map[string]bool{
 	conclavev1.RunService_RemoveRun_FullMethodName:      true,
 }
 
-// authenticator lets calls in by the certificates of their connections.
+// authenticator admits calls by the certificates of their connections.
 type authenticator struct {
 	sessions *peer.Sessions
 	changes  changes
 	audit    peer.AuditLog
 }
 
-// begin begins the session of a call, if its peer may call the method now.
+// begin starts the session of a call if its peer may call the method now.
 func (a *authenticator) begin(ctx context.Context, method string) (context.Context, *peer.Session, error) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
@@ -70,7 +69,7 @@ func (a *authenticator) begin(ctx context.Context, method string) (context.Conte
 	return ctx, session, nil
 }
 
-// authorize says whether a role may call a method.
+// authorize checks that a role may call a method.
 func authorize(id certs.Identity, method string) error {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	role, known := allowed[service]
@@ -117,8 +116,7 @@ func (a *authenticator) stream(
 	return fault.Status(a.ended(session, info.FullMethod, err))
 }
 
-// ended is the error of a call: that its certificate ended comes before all else, and is in
-// the audit log.
+// ended is the error of a call. The end of its certificate takes precedence, and is in the audit log.
 func (a *authenticator) ended(session *peer.Session, method string, err error) error {
 	if reason := session.Reason(); reason != nil {
 		a.audit.Refusal(session.Caller, reason, auditlog.Entry{Method: method})
@@ -127,17 +125,17 @@ func (a *authenticator) ended(session *peer.Session, method string, err error) e
 	return err
 }
 
-// guardedStream is a stream whose session is looked at for every message.
+// guardedStream is a stream that checks its session for every message.
 type guardedStream struct {
 	grpc.ServerStream
 	ctx     context.Context
 	session *peer.Session
 }
 
-// Context holds the session.
+// Context carries the session.
 func (s guardedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg takes no message that comes after the end of the certificate.
+// RecvMsg takes no message after the certificate became invalid.
 func (s guardedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
@@ -145,7 +143,7 @@ func (s guardedStream) RecvMsg(m any) error {
 	return s.session.Check()
 }
 
-// SendMsg sends nothing after the end of the certificate.
+// SendMsg sends nothing after the certificate became invalid.
 func (s guardedStream) SendMsg(m any) error {
 	if err := s.session.Check(); err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// freeCalls are those of a connection that count for nothing: a node's stream, or a worker's
-	// and the round that it asks. Each further one counts for callCost: its headers, with what Go
-	// needs for many short ones, and its goroutines.
+	// freeCalls are the calls of a connection that are not counted: a node's stream, or a worker's stream and its
+	// current round. Each further call counts as callCost: its headers with Go's overhead for many short ones, and
+	// its goroutines.
 	freeCalls = 2
 	callCost  = 64 << 10
 )
 
-// call is a stream as gRPC serves it.
+// call is a stream served by gRPC.
 type call struct {
 	conn   *conn
 	stream *unfinished
@@ -22,7 +22,7 @@ type call struct {
 
 type callKey struct{}
 
-// took says that the handler took a message.
+// took records that the handler took a message.
 func (c *call) took(bytes int) {
 	c.conn.quota.mu.Lock()
 	defer c.conn.quota.mu.Unlock()
@@ -30,11 +30,11 @@ func (c *call) took(bytes int) {
 	c.conn.sum()
 }
 
-// takes learns from gRPC which messages were taken. The window of a stream tells that late: a quarter
-// of it may be taken before the peer is told.
+// takes learns from gRPC which messages handlers took. A stream's window shows that late: a quarter of it may be
+// taken before the peer is told.
 type takes struct{}
 
-// HandleRPC sees what happens to a call.
+// HandleRPC receives the events of a call.
 func (takes) HandleRPC(ctx context.Context, happened stats.RPCStats) {
 	in, ok := happened.(*stats.InPayload)
 	if !ok {
@@ -45,7 +45,7 @@ func (takes) HandleRPC(ctx context.Context, happened stats.RPCStats) {
 	}
 }
 
-// TagRPC, TagConn and HandleConn have nothing to do.
+// TagRPC, TagConn and HandleConn do nothing.
 func (takes) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 func (takes) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// runBurst calls of a student or operator may change runs at once, and then one in runEvery: two for
-	// each run that a student may ever have by default, and some. Each is written to etcd, which keeps
-	// what was removed until it is compacted, and to the audit log.
+	// runBurst bounds the run-changing calls of a student or operator at once; after that, one per runEvery. It
+	// covers two calls for each run that a student may ever have by default, and some more. Each call is written to
+	// the audit log and to etcd, which keeps removed values until it is compacted.
 	runBurst = 2500
 	runEvery = time.Second
-	// joinBurst nodes of a site may join at once, and then one in joinEvery: all that it may have in a
-	// dataset, and all of them again.
+	// joinBurst bounds the joins of a site's nodes at once; after that, one per joinEvery. It covers all nodes that a
+	// site may have in a dataset, twice.
 	joinBurst = 1 << 14
 	joinEvery = 100 * time.Millisecond
-	// enrollBurst requests a site may send at once, and an operator rosters, and then one in enrollEvery.
+	// enrollBurst bounds the requests of a site and the rosters of an operator at once; after that, one per
+	// enrollEvery.
 	enrollBurst = 20
 	enrollEvery = 30 * time.Second
 )
 
-// changes bound the calls that are written to etcd or to the audit log, whatever they do: as what a
-// peer did is never left out of either, it may not do it without end. Rounds have a bound of their
-// own, the budget and max_questions. Of some calls package service knows alone whether they change
-// something.
+// changes limit calls that write to etcd or to the audit log, which never omit a peer's actions. Rounds have their
+// own limits: the budget and max_questions. For some calls only package service knows whether they change something.
 type changes map[string]*peer.Rates // by method
 
 func newChanges() changes {
@@ -45,7 +44,7 @@ func newChanges() changes {
 	}
 }
 
-// check refuses a call of a peer that made too many that change something.
+// check refuses a call of a peer that made too many changing calls.
 func (c changes) check(id certs.Identity, method string) error {
 	if rates := c[method]; rates != nil {
 		return rates.Check(id, "made too many calls that change something")

@@ -10,8 +10,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The calls that change something have a rate, all of a student's one and a site's joins another; those
-// that only look have none.
+// Changing calls have a rate limit: one for all calls of a student and another for the joins of a site. Read-only
+// calls have none.
 func TestChangesHaveARate(t *testing.T) {
 	c := newChanges()
 	lab := certs.Identity{Role: certs.RoleStudent, Name: "lab"}

@@ -24,27 +24,25 @@ func newCodec() codec { return codec{encoding.GetCodecV2(encproto.Name)} }
 // Marshal returns a message's bytes.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if m, ok := v.(peer.Encoded); ok {
-		// A SliceBuffer is not pooled: freeing it is a no-op, so that one slice may go out on
-		// many streams at once.
+		// A SliceBuffer is not pooled and freeing it does nothing, so one slice can be sent on many streams at once.
 		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
 	}
 	return c.CodecV2.Marshal(v)
 }
 
-// unreadable marks what cannot be decoded: gRPC hands on the words of a codec's error, and
-// not the error.
+// unreadable marks bytes that cannot be decoded: gRPC passes on the text of a codec's error, but not the error.
 const unreadable = "the bytes are no message of this protocol"
 
-// mostMessages bounds the messages and texts within a message, which may take a hundred times their
-// bytes in memory. A worker that names the runs it has begun sends the most of them, 1,000. What a
-// round asks comes as bytes, and is read by nodes.
+// mostMessages bounds the messages and strings in a message, which may take a hundred times their size in memory. The
+// largest is a worker's list of its 1,000 started runs. The content of a round comes as bytes, which only nodes
+// decode.
 const mostMessages = 1 << 11
 
-// mostUnknown bounds the bytes of fields in a message that this program does not know, as a newer peer may
-// send them. They stay in memory as long as the message, and are nothing that anybody counts.
+// mostUnknown bounds the bytes of unknown fields in a message, which a newer peer may send. They stay in memory as
+// long as the message, but nothing else counts them.
 const mostUnknown = 1 << 12
 
-// Unmarshal says in words of this package what it cannot read; see [Broken].
+// Unmarshal marks its errors for [Broken].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	raw := data.MaterializeToBuffer(buffers)
 	defer raw.Free()
@@ -56,8 +54,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Broken is what ended a stream from the peer's side, as an error that names the message that
-// did it; what breaks by itself stays as it is. gRPC has told the peer in its own words.
+// Broken turns the error of a stream that the peer's bytes ended into an error about the message. Other errors stay
+// unchanged. gRPC has already told the peer in its own words.
 func Broken(err error) error {
 	s, ok := status.FromError(err)
 	switch {
@@ -74,7 +72,7 @@ func Broken(err error) error {
 	return err
 }
 
-// Receive passes what a peer sends to in, until done is closed or the stream breaks or ends.
+// Receive passes a peer's messages to in until done is closed or the stream ends.
 func Receive[M any](stream interface{ Recv() (M, error) }, in chan<- M, done <-chan struct{}) error {
 	for {
 		m, err := stream.Recv()

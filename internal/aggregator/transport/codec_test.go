@@ -39,7 +39,7 @@ func TestKindsOfRejections(t *testing.T) {
 	}
 }
 
-// Some 4 MiB of plan entries decode to 235 MiB: they are refused before.
+// Some 4 MiB of plan entries would decode to 235 MiB, so they are refused before.
 func TestManyMessagesInOneAreNotDecoded(t *testing.T) {
 	entry := &conclavev1.Planned{Mechanism: &conclavev1.PrivacyEvent{}}
 	for plan, refused := range map[int]bool{64: false, mostMessages: true, 1 << 20: true} {
@@ -59,7 +59,7 @@ func TestManyMessagesInOneAreNotDecoded(t *testing.T) {
 	}
 }
 
-// Fields that nobody knows stay in memory as they came, wherever they stand in a message.
+// Unknown fields stay in memory, wherever they are in a message.
 func TestUnknownFieldsAreBounded(t *testing.T) {
 	for bytes, refused := range map[int]bool{0: false, mostUnknown - 10: false, mostUnknown + 1: true, 1 << 20: true} {
 		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 4000, protowire.BytesType), make([]byte, bytes))

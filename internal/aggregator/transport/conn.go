@@ -9,30 +9,28 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 )
 
-// conn is a connection whose frames are looked at, above TLS and below gRPC, for what its peer
-// holds.
+// conn is a connection that inspects frames, above TLS and below gRPC, to count the memory that its peer occupies.
 type conn struct {
 	net.Conn
 	from  *quotas
 	by    peer.Caller
 	quota *quota
 
-	received, sent frames // of one reader and one writer
+	received, sent frames // used by one reader and one writer
 
-	later []byte // what was read and is not handed on yet; see Read
+	later []byte // read, but not passed on yet; see Read
 
-	// Behind the lock of quota.
-	streams map[uint32]*unfinished // by HTTP/2's number, until this side ends them, or the peer does
-	opening *unfinished            // the newest of them
+	// Guarded by the lock of quota.
+	streams map[uint32]*unfinished // by HTTP/2 stream number, until either side ends them
+	opening *unfinished            // the newest stream
 	held    int                    // bytes
-	padding int                    // of the frame that is read, -1 until its length is there
-	refused error                  // why no call is taken
+	padding int                    // of the current frame; -1 until its length is known
+	refused error                  // why calls are refused
 	ended   error                  // why the connection was cut
 }
 
-// Read reads what gRPC is to get, and nothing behind the headers of a call at the same time: gRPC
-// then knows the call when it reads on, and begin knows which stream it is. Nothing comes after the
-// connection was cut.
+// Read returns the bytes for gRPC up to the end of a call's headers, so that gRPC starts the call before it reads on,
+// and begin knows its stream. Nothing is returned after the connection was cut.
 func (c *conn) Read(p []byte) (n int, err error) {
 	fresh := len(c.later) == 0
 	if fresh {
@@ -51,12 +49,12 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	if !fresh {
 		c.later = c.later[seen:]
 	} else if seen < n {
-		c.later, err = bytes.Clone(p[seen:n]), nil // an error comes again
+		c.later, err = bytes.Clone(p[seen:n]), nil // the error will recur
 	}
 	return seen, err
 }
 
-// Write also sees the streams that gRPC ends. It looks before the peer can answer that.
+// Write also tracks the streams that gRPC ends, before the peer can react to that.
 func (c *conn) Write(p []byte) (int, error) {
 	c.quota.mu.Lock()
 	c.write(p)
@@ -64,20 +62,20 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close also gives back what the connection held.
+// Close also releases what the connection counts for.
 func (c *conn) Close() error {
 	c.from.forget(c)
 	return c.Conn.Close()
 }
 
-// begin is for a call whose headers gRPC has just read: the context knows which stream it is.
+// begin is called for a call whose headers gRPC has just read: the context gets its stream.
 func (c *conn) begin(ctx context.Context) (context.Context, error) {
 	c.quota.mu.Lock()
 	defer c.quota.mu.Unlock()
 	return context.WithValue(ctx, callKey{}, &call{c, c.opening}), c.refused
 }
 
-// read follows the frames through p, up to the end of one that opens a stream. It returns how far.
+// read follows the frames through p, up to the end of one that opens a stream, and returns how far.
 func (c *conn) read(p []byte) (seen int) {
 	f, all, changed := &c.received, len(p), false
 	now := c.from.now()
@@ -113,7 +111,7 @@ func (c *conn) read(p []byte) (seen int) {
 	return all - len(p)
 }
 
-// unpadded cuts padding off what comes of a frame. gRPC keeps none.
+// unpadded removes padding from the bytes of a frame. gRPC keeps none.
 func (c *conn) unpadded(payload []byte) []byte {
 	if c.padding < 0 && len(payload) > 0 {
 		c.padding, payload = int(payload[0]), payload[1:]
@@ -133,7 +131,7 @@ func (c *conn) write(p []byte) {
 	}
 }
 
-// late says whether a message should be whole by now.
+// late reports whether a message should be complete by now.
 func (c *conn) late(now time.Time) bool {
 	for _, u := range c.streams {
 		if u.late(now) {
@@ -143,7 +141,7 @@ func (c *conn) late(now time.Time) bool {
 	return false
 }
 
-// sum adds up what the streams hold.
+// sum adds up the memory of the streams.
 func (c *conn) sum() {
 	held := max(0, len(c.streams)-freeCalls) * callCost
 	for _, u := range c.streams {
@@ -157,7 +155,7 @@ func (c *conn) count(held int) {
 	c.held = held
 }
 
-// end ends what the connection counts for. Its reader gets the reason.
+// end stops counting the connection. Its reader gets the reason.
 func (c *conn) end(why error) {
 	if c.ended == nil {
 		c.ended = why
@@ -167,8 +165,8 @@ func (c *conn) end(why error) {
 	delete(c.quota.conns, c)
 }
 
-// cut ends the connection: gRPC's reader, which waits for more, wakes up and closes it.
+// cut ends the connection: gRPC's waiting reader wakes up and closes it.
 func (c *conn) cut(why error) {
 	c.end(why)
-	_ = c.SetDeadline(time.Unix(1, 0)) // fails where it is closed already
+	_ = c.SetDeadline(time.Unix(1, 0)) // fails if already closed
 }

@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A certificate has a limited number of connections, and the next one is refused with a message. Its open connections,
-// and those of others, continue; closing one makes room.
+// A certificate has a limited number of connections, and the next one is refused with a message. Existing
+// connections, and those of others, continue; closing one makes room.
 func TestConnectionsOfACertificateAreBounded(t *testing.T) {
 	port, dial := served(t, 2)
 	part := &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Data: make([]byte, 10)}}
@@ -34,7 +34,7 @@ func TestConnectionsOfACertificateAreBounded(t *testing.T) {
 	}
 	testkit.Must(t, first.Close())
 	testkit.Eventually(t, "room for the third", func() bool { return ask(third) == nil })
-	// Those that are told so are few.
+	// Only a few refused connections get a message.
 	lab := port.gate.quotas.of[callerOf(port, "student/lab")]
 	for range 2 * mostRefused {
 		c := dial("lab")
@@ -48,7 +48,7 @@ func TestConnectionsOfACertificateAreBounded(t *testing.T) {
 	}
 }
 
-// callerOf finds a peer that is connected.
+// callerOf finds a connected peer.
 func callerOf(port *Port, name string) (found peer.Caller) {
 	port.gate.quotas.mu.Lock()
 	defer port.gate.quotas.mu.Unlock()
@@ -60,7 +60,7 @@ func callerOf(port *Port, name string) (found peer.Caller) {
 	return found
 }
 
-// Whole messages that nobody takes count on each connection, however little one holds.
+// Complete messages that nobody takes count for each connection, however small they are.
 func TestManyConnectionsThatHoldLittleAreBounded(t *testing.T) {
 	q := newQuotas(1<<10, noMetrics{}, peer.AuditLog{})
 	const each = 200 << 10

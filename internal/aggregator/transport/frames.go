@@ -2,27 +2,26 @@ package transport
 
 import "encoding/binary"
 
-// Of HTTP/2 (RFC 9113, section 6), what [conn] looks at.
+// The parts of HTTP/2 (RFC 9113, section 6) that [conn] inspects.
 const (
 	frameData, frameHeaders, frameReset, frameContinued = 0x0, 0x1, 0x3, 0x9
 
 	flagEndStream, flagPadded = 0x1, 0x8
 
-	// prefaceBytes come before a client's first frame.
+	// prefaceBytes precede a client's first frame.
 	prefaceBytes = 24
 )
 
-// frames finds the frames in what passes one way of a connection, in pieces of any length.
+// frames finds frame boundaries in one direction of a connection, in pieces of any length.
 type frames struct {
-	preface int // bytes that come before the first frame
+	preface int // bytes before the first frame
 	header  [9]byte
-	have    int // bytes of the header
-	rest    int // bytes of the payload that are still to come
+	have    int // bytes of the header so far
+	rest    int // bytes of the payload still to come
 }
 
-// next cuts the begin of p off: all of the payload of a frame that is there. It begins says
-// that the frame's header has just become whole. There is no frame where more of the header,
-// or of the preface, has to come.
+// next splits p after the available payload of the current frame. begins reports that the frame's header was just
+// completed. There is no frame until the preface and the header are complete.
 func (f *frames) next(p []byte) (payload, after []byte, begins bool) {
 	if f.preface > 0 {
 		n := min(f.preface, len(p))
@@ -43,7 +42,7 @@ func (f *frames) next(p []byte) (payload, after []byte, begins bool) {
 	return p[:n], p[n:], begins
 }
 
-// ends says that all of a frame was there, and nothing of the next.
+// ends reports whether a frame has just ended.
 func (f *frames) ends() bool { return f.preface == 0 && f.have == 0 && f.rest == 0 }
 
 func (f *frames) length() int {

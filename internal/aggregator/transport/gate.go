@@ -15,12 +15,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// errNoCertificate is the reason of a call without TLS, which the listener does not take.
+// errNoCertificate refuses a call without TLS, which the listener does not accept.
 var errNoCertificate = fault.Errorf(codes.Unauthenticated,
 	"the connection has no certificate; dial with a client certificate")
 
-// gate is the TLS of the port. It bounds the handshakes and what connections hold, adds these to
-// the sessions, and reports peers that were refused in the handshake, which no call ever sees.
+// gate is the TLS of the port. It bounds handshakes and the memory of connections, adds connections to the sessions,
+// and reports peers refused in the handshake, which no call ever sees.
 type gate struct {
 	credentials.TransportCredentials
 	handshakes *handshakes
@@ -33,7 +33,7 @@ func newGate(config *tls.Config, sessions *peer.Sessions, refusals *refusals, qu
 	return &gate{credentials.NewTLS(config), newHandshakes(maxHandshakes), sessions, refusals, quotas}
 }
 
-// ServerHandshake lets a peer in, or reports why not.
+// ServerHandshake accepts a peer, or reports why not.
 func (g *gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	defer g.handshakes.end(raw)
 	conn, info, err := g.TransportCredentials.ServerHandshake(raw)
@@ -56,13 +56,13 @@ func (g *gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 	return g.sessions.Connect(counted, state.State.PeerCertificates[0]), connInfo{state, counted}, nil
 }
 
-// connInfo is what calls know of their connection.
+// connInfo is what calls know about their connection.
 type connInfo struct {
 	credentials.TLSInfo
 	conn *conn
 }
 
-// begin is called by the reader of a connection for each new call, before it reads on.
+// begin is called by a connection's reader for each new call, before it reads on.
 func (g *gate) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if p, ok := grpcpeer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(connInfo); ok {
@@ -72,5 +72,5 @@ func (g *gate) begin(ctx context.Context, _ *tap.Info) (context.Context, error) 
 	return ctx, fault.Status(errNoCertificate)
 }
 
-// Clone returns the same gate: it counts for the whole port.
+// Clone returns the same gate, because it counts for the whole port.
 func (g *gate) Clone() credentials.TransportCredentials { return g }

@@ -8,22 +8,21 @@ import (
 )
 
 const (
-	// handshakeTimeout bounds the time from a connection's begin to the end of its
-	// handshakes, of TLS and of HTTP/2.
+	// handshakeTimeout bounds the time from the start of a connection to the end of its TLS and HTTP/2 handshakes.
 	handshakeTimeout = 10 * time.Second
-	// maxHandshakes bounds the connections that have not shown a certificate yet. All nodes
-	// of a large cluster may come at once.
+	// maxHandshakes bounds the connections without a verified certificate. All nodes of a large cluster may connect
+	// at once.
 	maxHandshakes = 1 << 12
 )
 
-// handshakes are the connections that have not shown a certificate yet. Whoever reaches the
-// port can open some, so there is a bound: above it the oldest is closed. Honest peers are
-// done within moments; a peer that opens many and says nothing closes mostly its own.
+// handshakes are the connections without a verified certificate. Anybody who reaches the port can open some, so their
+// number is bounded: above the bound the oldest is closed. Honest peers finish quickly; a peer that opens many idle
+// connections mostly loses its own.
 type handshakes struct {
 	most int
 
 	mu    sync.Mutex
-	order *list.List // of net.Conn, oldest first
+	order *list.List // values are net.Conn, oldest first
 	at    map[net.Conn]*list.Element
 }
 
@@ -39,7 +38,7 @@ func (h *handshakes) begin(c net.Conn) {
 		oldest := h.order.Front()
 		h.order.Remove(oldest)
 		delete(h.at, oldest.Value.(net.Conn))
-		// The end of its handshake with an error is what follows.
+		// Its handshake then ends with an error.
 		_ = oldest.Value.(net.Conn).Close()
 	}
 }
@@ -53,7 +52,7 @@ func (h *handshakes) end(c net.Conn) {
 	}
 }
 
-// countedListener is a listener whose connections are counted from their begin.
+// countedListener counts its connections from their start.
 type countedListener struct {
 	net.Listener
 	handshakes *handshakes

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// closing is a connection that says whether it was closed.
+// closing is a connection that records whether it was closed.
 type closing struct {
 	net.Conn
 	closed bool
@@ -23,7 +23,7 @@ func TestTheOldestHandshakeMakesRoom(t *testing.T) {
 		conns[i] = &closing{}
 		h.begin(conns[i])
 		if i == 1 {
-			h.end(conns[1]) // it has shown its certificate
+			h.end(conns[1]) // its certificate is verified
 			h.end(conns[1])
 		}
 	}

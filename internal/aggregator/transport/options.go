@@ -1,6 +1,5 @@
-// Package transport is the port of an aggregator for nodes and students: mutual TLS, the
-// settings of gRPC, and the interceptors that let a call in by its certificate and end it with
-// that. What is known of the peers is in package peer.
+// Package transport is the aggregator's port for nodes and students: mutual TLS, the gRPC settings, and the
+// interceptors that admit a call by its certificate and end it with that certificate. Package peer tracks the peers.
 package transport
 
 import (
@@ -13,41 +12,37 @@ import (
 )
 
 const (
-	// MaxMessageBytes is gRPC's default limit, stated because the sizes of parts and answers
-	// are chosen to stay under it.
+	// MaxMessageBytes is gRPC's default limit, stated because the sizes of parts and answers stay below it.
 	MaxMessageBytes = 4 << 20
-	// A connection without traffic is pinged after pingEvery and given up pingTimeout later:
-	// a dead node is noticed within 20 s.
+	// An idle connection is pinged after pingEvery and closed pingTimeout later, so a dead node is noticed within 20
+	// s.
 	pingEvery   = 10 * time.Second
 	pingTimeout = 10 * time.Second
-	// minPeerPing lets peers ping every 10 s, as package dial does, with room for jitter. A
-	// peer that pings three times more often is sent away.
+	// minPeerPing lets peers ping every 10 s, as package dial does, with room for jitter. A peer that pings three
+	// times more often is disconnected.
 	minPeerPing = 5 * time.Second
-	// streamWindow is how many bytes may be under way to the aggregator on a stream before it
-	// knows that more follow: a part of a round or of a sum. For a longer message gRPC widens
-	// it by that message.
+	// streamWindow is how many bytes of a stream may be in flight to the aggregator before it knows of more: a part
+	// of a round or of a sum. For a longer message gRPC widens the window by that message.
 	streamWindow = 1 << 20
-	// connWindow is the same on a connection: a whole message. That both are fixed saves the
-	// pings by which gRPC measures what would be best, one for each answer.
+	// connWindow is the window of a connection: a whole message. Fixed windows save the pings that gRPC would send to
+	// measure the best size, one for each answer.
 	connWindow = MaxMessageBytes
-	// readBuffer is what a connection keeps while it is idle. Answers are short, and the
-	// payload of long ones is not read through it.
+	// readBuffer is the memory of an idle connection. Answers are short, and the payload of long ones bypasses it.
 	readBuffer = 4 << 10
 	// writeBuffer is one TLS record. It is shared: an idle connection has none.
 	writeBuffer = 16 << 10
-	// maxStreams bounds the calls of a connection that run at the same time. A node has one,
-	// a student few.
+	// maxStreams bounds the concurrent calls of a connection. A node has one, a student few.
 	maxStreams = 128
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 16 << 10
 )
 
-// buffers are of all powers of two that a frame may fill, so that one is at least half full.
-// gRPC's own are of 4 and 16 KiB: frames of a little more would take four times their bytes.
+// buffers has every power of two, so that each buffer is at least half full. gRPC's own pool has 4 and 16 KiB: frames
+// slightly over 4 KiB would take four times their bytes.
 var buffers = mem.NewTieredBufferPool(256, 2<<10, 4<<10, 8<<10, 16<<10, 32<<10, 1<<20)
 
-// Options are the settings of gRPC that decide what a connection costs. Measurements take
-// them too, to compare with a server that has the same ones.
+// Options are the gRPC settings that determine the cost of a connection. Measurements use them, too, for comparable
+// servers.
 func Options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),

@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/dial"
 )
 
-// Nodes and students ping less often than the server allows, with room for pings that wait
-// in a queue and then come together; test/hostile checks what the server allows.
+// Nodes and students ping less often than the server allows, with room for delayed pings that arrive together.
+// test/hostile checks what the server allows.
 func TestBothSidesAgreeOnPings(t *testing.T) {
 	if dial.PingEvery < 2*minPeerPing {
 		t.Errorf("clients ping every %v and the server wants %v between two pings", dial.PingEvery, minPeerPing)

@@ -19,8 +19,8 @@ type Port struct {
 	refusals *refusals
 }
 
-// NewPort returns a port that speaks TLS by config, and lets calls in as sessions of their
-// peers. A certificate may have mostConns connections.
+// NewPort returns a port that speaks TLS with this config and admits calls as sessions of their peers. A certificate
+// may have mostConns connections.
 func NewPort(
 	config *tls.Config, mostConns int, sessions *peer.Sessions, metrics Metrics, audit peer.AuditLog,
 ) *Port {
@@ -51,14 +51,14 @@ func (p *Port) Serve(l net.Listener) error {
 	return p.Server.Serve(countedListener{l, p.gate.handshakes})
 }
 
-// Sweep closes connections that stopped in a message.
+// Sweep closes connections that stopped in the middle of a message.
 func (p *Port) Sweep() { p.gate.quotas.sweep() }
 
-// FlushRefusals writes a line for refused connections that had no line of their own, for
-// reasons that may have one again; at the end for all of them.
+// FlushRefusals writes a line for refused connections that had none, for reasons that may have a line again, or at
+// the end for all.
 func (p *Port) FlushRefusals(end bool) { p.refusals.flush(end) }
 
-// Services are the names of the services that the port offers to roles.
+// Services names the services that the port offers to roles.
 func Services() []string { return slices.Sorted(maps.Keys(allowed)) }
 
 type callCounter struct{ metrics Metrics }

@@ -13,21 +13,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 )
 
-// mostHeld bounds what the connections of one certificate have sent of messages that are not
-// whole, or that nobody took. An honest connection sends one message at a time: a part of a
-// round or of a sum has 1 MiB, votes have 4 at most. So 60 nodes of a site may be in the middle
-// of a part at the same moment, and a student with 60 rounds.
+// mostHeld bounds, for one certificate, the bytes of messages that are incomplete or that nobody took. An honest
+// connection sends one message at a time: a part of a round or of a sum has 1 MiB, votes have 4 at most. So 60 nodes
+// of a site, or 60 rounds of a student, may each be in the middle of a part.
 //
-// gRPC has no such bound. The window of a connection does not hold a peer up, as each byte is
-// given back when it comes; the window of a stream is widened for a message that is longer; and
-// a certificate may open many connections, whose number has a bound of its own. Smaller windows
-// and messages would bound a stream, and not a certificate. To read no more while too much is held
-// would end connections too, as pings wait behind, and rather the honest ones.
+// gRPC has no such bound. A connection's window does not limit a peer, because each byte is credited on arrival; a
+// stream's window is widened for a longer message; and a certificate may open many connections. Smaller windows would
+// bound a stream, but not a certificate. Pausing reads would delay pings and so end connections, mostly honest ones.
 const mostHeld = 64 << 20
 
 const (
-	// mostRefused connections of a certificate above its bound are told why, and closed refusedFor
-	// later; more of them are closed at once.
+	// mostRefused bounds the excess connections of a certificate that are told why, and closed refusedFor later; more
+	// of them are closed at once.
 	mostRefused = 64
 	refusedFor  = time.Second
 )
@@ -46,15 +43,15 @@ var (
 		"and as much for each MiB", eachMiB)
 )
 
-// quotas are what peers hold of the port's memory, by certificate.
+// quotas count what peers occupy of the port's memory, by certificate.
 type quotas struct {
-	most    int // connections of one certificate
+	most    int // connections per certificate
 	metrics Metrics
 	audit   peer.AuditLog
 	now     func() time.Time
 
 	mu sync.Mutex
-	of map[peer.Caller]*quota // of those that are connected
+	of map[peer.Caller]*quota // of connected peers
 }
 
 func newQuotas(most int, metrics Metrics, audit peer.AuditLog) *quotas {
@@ -64,15 +61,15 @@ func newQuotas(most int, metrics Metrics, audit peer.AuditLog) *quotas {
 	return &quotas{most: most, metrics: metrics, audit: audit, now: time.Now, of: map[peer.Caller]*quota{}}
 }
 
-// quota is that of one certificate. Its lock is for its connections too.
+// quota is the quota of one certificate. Its lock also guards its connections.
 type quota struct {
 	mu    sync.Mutex
 	conns map[*conn]bool
 	held  int
 }
 
-// connect returns a connection of a peer that counts for its certificate until it is closed. Of one
-// that has too many it refuses all calls, with words for the peer, and is closed soon.
+// connect returns a peer's connection, which counts for its certificate until it is closed. If the certificate has
+// too many, the connection refuses all calls with a message and is closed soon.
 func (q *quotas) connect(raw net.Conn, by peer.Caller) (*conn, error) {
 	c := &conn{Conn: raw, from: q, by: by, streams: map[uint32]*unfinished{}}
 	c.received.preface = prefaceBytes
@@ -89,13 +86,13 @@ func (q *quotas) connect(raw net.Conn, by peer.Caller) (*conn, error) {
 		return nil, why
 	}
 	c.quota.mu.Lock()
-	c.refused = status.Error(codes.Unavailable, why.Error()) // a node, or a run, tries again and is not over
+	c.refused = status.Error(codes.Unavailable, why.Error()) // a node or a run retries and does not end
 	c.quota.mu.Unlock()
 	time.AfterFunc(refusedFor, func() { c.Close() })
 	return c, nil
 }
 
-// add counts a connection for its certificate, and returns how many that has.
+// add counts a connection for its certificate, and returns how many that certificate has.
 func (q *quotas) add(c *conn) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +106,7 @@ func (q *quotas) add(c *conn) int {
 	return len(c.quota.conns)
 }
 
-// forget takes a connection that is closed out.
+// forget removes a closed connection.
 func (q *quotas) forget(c *conn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +118,7 @@ func (q *quotas) forget(c *conn) {
 	}
 }
 
-// sweep cuts connections with a message that should be whole.
+// sweep cuts connections with an overdue message.
 func (q *quotas) sweep() {
 	now := q.now()
 	var cut []*conn
@@ -140,8 +137,8 @@ func (q *quotas) sweep() {
 	q.tell(cut, stopped, errStopped)
 }
 
-// keep cuts connections, those that hold the most first, until the rest is within the bound:
-// so an honest node goes on while another of its site goes too far.
+// keep cuts connections, largest first, until the rest is within the bound. So an honest node continues while another
+// one of its site exceeds it.
 func (q *quota) keep() (cut []*conn) {
 	for q.held > mostHeld {
 		var most *conn
@@ -156,7 +153,7 @@ func (q *quota) keep() (cut []*conn) {
 	return cut
 }
 
-// tell writes down which connections were cut, or refused. No lock is held, as the disk may be slow.
+// tell logs which connections were cut or refused. It holds no lock, because the disk may be slow.
 func (q *quotas) tell(cut []*conn, reason string, why error) {
 	for _, c := range cut {
 		q.metrics.Cut(reason, 1)

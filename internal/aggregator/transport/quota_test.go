@@ -32,12 +32,12 @@ func frameOf(kind, flags byte, stream uint32, payload ...byte) []byte {
 		payload...)
 }
 
-// messageOf begins a message of a length with n of its bytes.
+// messageOf starts a message of this length with n of its bytes.
 func messageOf(length uint32, n int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, length), make([]byte, n)...)
 }
 
-// pipe is a connection of a peer, and what its other side has.
+// pipe returns a peer's connection and its other end.
 func pipe(t *testing.T, q *quotas, certificate string) (c *conn, other net.Conn) {
 	t.Helper()
 	raw, other := net.Pipe()
@@ -51,7 +51,7 @@ func pipe(t *testing.T, q *quotas, certificate string) (c *conn, other net.Conn)
 	return c, other
 }
 
-// What a connection holds follows from its frames, however they are cut into pieces.
+// The memory of a connection follows from its frames, however they are split.
 func TestFramesTellWhatIsHeld(t *testing.T) {
 	openOf := func(stream uint32) []byte { return frameOf(frameHeaders, 4, stream, 1, 2, 3) }
 	open := openOf(1)
@@ -82,7 +82,7 @@ func TestFramesTellWhatIsHeld(t *testing.T) {
 		"one of two": {received: all(open, data(95, 95), data(95, 95)), taken: []int{100},
 			held: 100 + frameCost},
 		"two of two": {received: all(open, data(95, 95), data(5, 5)), taken: []int{100, 10}},
-		// The frame is there once, also where two messages share it.
+		// The frame counts once, also if two messages share it.
 		"two in a frame": {received: all(open, two), held: 14 + frameCost + 7},
 		"one of two in a frame, and half": {received: all(open, frameOf(frameData, 0, 1,
 			append(messageOf(2, 2), messageOf(9, 2)...)...)), taken: []int{7}, held: 14 + frameCost},
@@ -133,8 +133,8 @@ func TestFramesTellWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A connection that stops in a message is closed; one that says nothing, or not yet for long
-// enough, stays.
+// A connection that stops in the middle of a message is closed; one that sends nothing, or paused only briefly,
+// stays.
 func TestWhoStopsInAMessageIsClosed(t *testing.T) {
 	now, path := time.Now(), filepath.Join(t.TempDir(), "audit.log")
 	log, err := auditlog.Open(path, "aggregator", "agg", zap.NewNop())
@@ -157,7 +157,7 @@ func TestWhoStopsInAMessageIsClosed(t *testing.T) {
 		t.Errorf("a message has no %v", eachMiB)
 	}
 	now = now.Add(time.Second)
-	short.read(frameOf(frameData, 0, 1)) // nothing comes in it
+	short.read(frameOf(frameData, 0, 1)) // it never progresses
 	q.sweep()
 	_, err = short.Read(make([]byte, 1))
 	if !errors.Is(err, errStopped) || !stays(long) || !stays(idle) || !stays(done) {
@@ -191,7 +191,7 @@ func (taker) Ask(stream conclavev1.StudentService_AskServer) error {
 	}
 }
 
-// served is a port with takers, and dials it as a student.
+// served returns a port with takers, and a function that dials it as a student.
 func served(t *testing.T, mostConns int) (port *Port, dial func(name string) *grpc.ClientConn) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
@@ -223,13 +223,13 @@ func served(t *testing.T, mostConns int) (port *Port, dial func(name string) *gr
 	}
 }
 
-// gRPC tells what it takes as this package counts what comes: honest students, who send as fast as
-// they can, come to no bound, and nothing of them is left.
+// What gRPC reports as taken equals what this package counts. Honest students that send at full speed reach no bound,
+// and leave nothing counted.
 func TestHonestStreamsAreNotCounted(t *testing.T) {
 	port, dial := served(t, 8)
 	dialled := dial("lab")
 
-	// One stream stays open and idle: what it sent is taken, though its window does not tell yet.
+	// One stream stays open and idle: its message is taken, though its window does not show it yet.
 	student := conclavev1.NewStudentServiceClient(dialled)
 	idle, err := student.Ask(testkit.Within(t))
 	testkit.Must(t, err)

@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// refusalBurst handshakes of each reason at once get a line in the audit log, and then
-	// one in refusalEvery: with all reasons some 14,400 lines a day, however often somebody
-	// knocks.
+	// refusalBurst bounds the handshake refusals of each reason that get an audit line at once; after that, one per
+	// refusalEvery. For all reasons together that is some 14,400 lines a day, however many attempts there are.
 	refusalBurst = 10
 	refusalEvery = time.Minute
 )
 
-// Metrics count what the port does.
+// Metrics count the port's events.
 type Metrics interface {
-	// Refused counts connections refused in the handshake; with 0 it shows the reason.
+	// Refused counts connections refused in the handshake; 0 makes the reason visible.
 	Refused(reason string, connections int)
-	// Suppressed counts a refusal without a line of its own in the audit log.
+	// Suppressed counts a refusal without its own line in the audit log.
 	Suppressed()
-	// Cut counts connections of peers that were closed for what they hold, or because there are too
-	// many; with 0 it shows the reason.
+	// Cut counts connections that were closed because they use too much memory or are too many; 0 makes the reason
+	// visible.
 	Cut(reason string, connections int)
-	// Begin counts a call until the function that it returns is called with the outcome.
+	// Begin starts a call; the returned function ends it with the outcome.
 	Begin(method string) (end func(error))
 }
 
-// refusals counts handshakes that ended, and writes them down as far as there is room.
+// refusals counts failed handshakes, and logs them within limits.
 type refusals struct {
 	metrics Metrics
 	audit   peer.AuditLog
@@ -75,7 +74,7 @@ func (r *refusals) add(from net.Addr, err error) {
 		auditlog.Entry{Remote: from.String(), Reason: reason + ": " + err.Error(), Suppressed: suppressed})
 }
 
-// take uses up a line; suppressed is how many were not written since the one before.
+// take uses up a line; suppressed is how many were omitted since the last one.
 func (r *refusals) take(reason string) (suppressed uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +87,7 @@ func (r *refusals) take(reason string) (suppressed uint64, ok bool) {
 	return suppressed, true
 }
 
-// flush writes how many refusals were not written, of reasons that may have a line again; of
-// all of them at the end.
+// flush logs how many refusals were omitted, for reasons that may have a line again, or at the end for all.
 func (r *refusals) flush(end bool) {
 	r.mu.Lock()
 	due := map[string]uint64{}
@@ -107,5 +105,5 @@ func (r *refusals) flush(end bool) {
 
 func (r *refusals) write(by peer.Caller, e auditlog.Entry) {
 	e.Event, e.Method, e.Code = auditlog.Refused, "TLS", codes.Unauthenticated.String()
-	_ = r.audit.Write(by, e) // lost lines are in the log
+	_ = r.audit.Write(by, e) // lost lines are logged
 }

@@ -16,7 +16,7 @@ func (noMetrics) Suppressed()              {}
 func (noMetrics) Cut(string, int)          {}
 func (noMetrics) Begin(string) func(error) { return func(error) {} }
 
-// Over a day no more lines are written than the documents say.
+// A day has no more lines than the documentation says.
 func TestLinesAboutRefusalsAreFew(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := newRefusals(noMetrics{}, peer.AuditLog{})

@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// prefix is what comes before each message of a stream: flags, and a length.
+	// prefix is the size of a message's prefix: flags and a length.
 	prefix = 5
-	// eachMiB is how long a message may take from its first byte on, for its begin and for
-	// each MiB of its length. It is what a part of a round has; see package service.
+	// eachMiB is how long a message may take from its first byte on, for its start and for each MiB of its length. It
+	// equals the time for a part of a round; see package service.
 	eachMiB = time.Minute
-	// frameCost is more than gRPC needs to keep a frame, besides its bytes.
+	// frameCost exceeds gRPC's overhead per frame, besides its bytes.
 	frameCost = 128
 )
 
-// unfinished is what a stream has sent and gRPC keeps: a message until it is whole, which the frames
-// tell, and whole ones until the handler takes them, which gRPC tells; see [call].
+// unfinished counts what a stream has sent and gRPC keeps: a message until it is complete, as frames show, and
+// complete messages until the handler takes them, as gRPC reports; see [call].
 type unfinished struct {
-	began  time.Time // when the first byte of the message came
+	began  time.Time // arrival of the message's first byte
 	prefix [prefix]byte
-	got    int  // bytes of the message and of its prefix, 0 between two messages
-	cost   int  // bytes of memory that they take
-	shared bool // another message was whole in the frame that is read, and has its cost
+	got    int  // bytes of the message and its prefix, 0 between messages
+	cost   int  // memory of these bytes
+	shared bool // another message ended in the current frame, and has its cost
 
-	ahead   int // bytes of messages that are whole and that nobody took
-	untaken int // bytes of memory that they take
+	ahead   int // bytes of complete messages that nobody took
+	untaken int // memory of these bytes
 }
 
-// begin is for the begin of a frame with data. A message that is under way goes on in it.
+// begin is called for the start of a data frame. A current message continues in it.
 func (u *unfinished) begin(frame int) {
 	u.shared = false
 	if u.got > 0 {
@@ -61,18 +61,18 @@ func (u *unfinished) take(data []byte, frame int, now time.Time) {
 	}
 }
 
-// took says that the handler took a message of so many bytes, with its prefix. What it took of
-// memory is the share of these bytes.
+// took records that the handler took a message of n bytes, with its prefix. It frees a proportional share of the
+// memory.
 func (u *unfinished) took(n int) {
 	left := max(0, u.ahead-n)
 	u.untaken = int(int64(u.untaken) * int64(left) / int64(max(1, u.ahead)))
 	u.ahead = left
 }
 
-// size is that of the message that is under way, once its prefix is there.
+// size is the size of the current message, once its prefix is known.
 func (u *unfinished) size() int { return prefix + int(binary.BigEndian.Uint32(u.prefix[1:])) }
 
-// late says whether a message should be whole by now.
+// late reports whether a message should be complete by now.
 func (u *unfinished) late(now time.Time) bool {
 	due := eachMiB
 	if u.got >= prefix {
@@ -81,8 +81,8 @@ func (u *unfinished) late(now time.Time) bool {
 	return u.got > 0 && now.Sub(u.began) > due
 }
 
-// costOf is the memory of a frame in gRPC, which makes short buffers as they come and has others
-// in powers of two; see buffers.
+// costOf is the memory of a frame in gRPC, which allocates short buffers exactly and others in powers of two; see
+// buffers.
 func costOf(frame int) int {
 	if frame > 1<<10 {
 		frame = 1 << bits.Len(uint(frame-1))

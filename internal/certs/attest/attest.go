@@ -1,9 +1,9 @@
-// Package attest has the statements that peers of a cluster sign with the keys of their certificates, and checks
-// them on any later day. An auditor who has the authority's certificate needs nothing else.
+// Package attest has the statements that peers of a cluster sign with the keys of their certificates. Signatures can
+// be checked on any later day, with only the authority's certificate.
 //
-// A statement is lines of text. The first names its kind, so that a signature of one kind is none of another; it
-// begins in a way in which nothing does that these keys sign besides (TLS 1.3 signs 64 spaces and more, masked runs
-// a digest).
+// A statement is lines of text. The first line names its kind, so that a signature of one kind is not valid for
+// another. It also differs from the start of everything else that these keys sign (TLS 1.3 signs 64 spaces first,
+// masked runs a digest).
 package attest
 
 import (
@@ -42,10 +42,10 @@ func Release(run, manifest, certificate string, reports ...string) Statement {
 	return statement(append([]string{"conclave release 1", run, manifest, certificate}, reports...)...)
 }
 
-// Decision says that a person at a site lets a run begin at a node, or does not: run and spec are its name and the
-// SHA-256 of its spec in hex, what is a word, made and until (empty where it has no end) are times like RFC 3339.
-// Previous is the hash of the entry of the site's ledger after which the decision stands: so all that the ledger said
-// of the run is signed too, and a decision cannot be repeated elsewhere.
+// Decision says that a person at a site lets a run begin at a node, or does not. run and spec are its name and the
+// SHA-256 of its spec in hex, what is a word, made and until (empty without an end) are RFC 3339 times. previous is
+// the hash of the previous entry of the site's ledger. So the signature covers everything that the ledger says about
+// the run, and a decision cannot be repeated elsewhere.
 func Decision(dataset, site, node, run, spec, what, made, until, previous string) Statement {
 	return statement(decision, dataset, site, node, run, spec, what, made, until, previous)
 }
@@ -54,8 +54,8 @@ const decision = "conclave decision 2"
 
 func statement(lines ...string) Statement { return Statement(strings.Join(lines, "\n") + "\n") }
 
-// by returns the bytes that the key of a certificate in DER signs for a statement. The certificate decides if a
-// decision counts, so it is signed too: another certificate of the same key cannot replace it.
+// by returns the bytes that the key of a DER certificate signs for a statement. They include the certificate, because
+// it decides whether a decision counts: another certificate of the same key cannot replace it.
 func (s Statement) by(leaf []byte) []byte {
 	if !strings.HasPrefix(string(s), decision+"\n") {
 		return []byte(s)
@@ -66,13 +66,13 @@ func (s Statement) by(leaf []byte) []byte {
 
 // Signature is a signature of a statement: ECDSA or RSA (PKCS #1 v1.5) with SHA-256, or Ed25519.
 type Signature struct {
-	// Chain are certificates in DER: the signer's, then authorities between it and the root.
+	// Chain has DER certificates: the signer's, then authorities up to the root.
 	Chain [][]byte `json:"chain"`
 	Value []byte   `json:"signature"`
 }
 
-// maxChain bounds the certificates of a signature, and maxBytes the bytes of each: a chain has one or two of 1 KiB.
-// maxRSA bounds the bits of an RSA key, as TLS does: checking takes time as their square.
+// maxChain bounds the certificates of a signature, and maxBytes the size of each: a chain has one or two of 1 KiB.
+// maxRSA bounds the bits of an RSA key, as TLS does, because a check takes time proportional to their square.
 const (
 	maxChain = 4
 	maxBytes = 8 << 10
@@ -81,13 +81,13 @@ const (
 
 // Errors of this package, for errors.Is.
 var (
-	// ErrSignature: the signature is not one of the statement by the certificate's key.
+	// ErrSignature: the signature does not match the statement and the certificate's key.
 	ErrSignature = errors.New("the signature is not valid")
 	// ErrChain: the certificate was not issued under the authority, or not valid on the day.
 	ErrChain = errors.New("the signer's certificate is not one of the authority")
 )
 
-// Sign signs a statement by a certificate's key.
+// Sign signs a statement with a certificate's key.
 func Sign(pair tls.Certificate, s Statement) (Signature, error) {
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -108,7 +108,7 @@ func Sign(pair tls.Certificate, s Statement) (Signature, error) {
 	return Signature{Chain: pair.Certificate, Value: value}, nil
 }
 
-// SignBy is Sign by the certificate in files, as they are now: it may have been renewed.
+// SignBy is Sign with the current certificate in files, which may have been renewed.
 func SignBy(f certs.Files, s Statement) (Signature, error) {
 	pair, err := pemfile.LoadPair(f.Cert, f.Key)
 	if err != nil {
@@ -122,7 +122,7 @@ func FromWire(m *conclavev1.Signature) Signature {
 	return Signature{Chain: m.GetChain(), Value: m.GetValue()}
 }
 
-// Wire is for sending; see [FromWire].
+// Wire converts a signature for sending; see [FromWire].
 func (g Signature) Wire() *conclavev1.Signature {
 	return &conclavev1.Signature{Chain: g.Chain, Value: g.Value}
 }
@@ -134,8 +134,7 @@ type Signer struct {
 	chain       []*x509.Certificate
 }
 
-// Check checks that a signature is one of the statement by its certificate's key, and returns whose. Errors match
-// [ErrSignature].
+// Check checks that the certificate's key signed the statement, and returns the signer. Errors match [ErrSignature].
 func (g Signature) Check(s Statement) (Signer, error) {
 	fail := func(err error) (Signer, error) { return Signer{}, fmt.Errorf("%w: %w", ErrSignature, err) }
 	if len(g.Chain) == 0 || len(g.Chain) > maxChain {
@@ -179,14 +178,14 @@ func (g Signature) Check(s Statement) (Signer, error) {
 }
 
 // Under checks that the signer's certificate was issued under one of the authorities and was valid on a day, like
-// 2006-01-02 in UTC: a release stays proven when certificates have ended. Errors match [ErrChain].
+// 2006-01-02 in UTC: a release stays proven after certificates have expired. Errors match [ErrChain].
 func (by Signer) Under(authorities *x509.CertPool, day string) error {
 	begin, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		return fmt.Errorf("%w: %q is no day", ErrChain, day)
 	}
 	end := begin.AddDate(0, 0, 1)
-	at := begin // the first moment of the day on which all of the chain is valid
+	at := begin // the first moment of the day when the whole chain is valid
 	for _, c := range by.chain {
 		if c.NotBefore.After(at) {
 			at = c.NotBefore
@@ -195,7 +194,7 @@ func (by Signer) Under(authorities *x509.CertPool, day string) error {
 	if !at.Before(end) {
 		return fmt.Errorf("%w: %v: it begins after %s", ErrChain, by.Identity, day)
 	}
-	// The authority's own may begin later on that day.
+	// The authority's own certificate may start later on that day.
 	for _, moment := range []time.Time{at, end.Add(-time.Second)} {
 		if err = by.At(authorities, moment); err == nil {
 			return nil
@@ -212,5 +211,5 @@ func (by Signer) At(authorities *x509.CertPool, moment time.Time) error {
 	return nil
 }
 
-// Certificate is the signer's.
+// Certificate is the signer's certificate.
 func (by Signer) Certificate() *x509.Certificate { return by.chain[0] }

@@ -18,7 +18,7 @@ const hour = time.Hour
 
 var statement = attest.Head("cohort", 7, strings.Repeat("ab", 32))
 
-// signed has a node of a new authority sign the statement.
+// signed is a statement signed by a node of a new authority.
 func signed(t testing.TB, validity time.Duration) (attest.Signature, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestWhoIsNotBelieved(t *testing.T) {
 	}
 }
 
-// Signatures from the time when a certificate was valid stay proven: only the day of the signature counts.
+// Signatures from a certificate's validity period stay proven: only the day of the signature counts.
 func TestACertificateThatEnded(t *testing.T) {
 	g, roots := signed(t, 24*hour)
 	by, err := g.Check(statement)

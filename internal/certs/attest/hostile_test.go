@@ -18,8 +18,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A key of a size that no authority issues is not computed with, wherever in the chain: a signature of 60 000 bits
-// takes seconds to check, and a file may hold thousands.
+// Keys of sizes that no authority issues are refused without computation, anywhere in the chain: a signature of 60
+// 000 bits takes seconds to check, and a file may have thousands.
 func TestAHugeKeyIsNotUsed(t *testing.T) {
 	modulus := new(big.Int).Lsh(big.NewInt(1), 60_000)
 	huge := &rsa.PublicKey{N: modulus.SetBit(modulus, 0, 1), E: 1<<31 - 1}

@@ -15,13 +15,12 @@ type Issued struct {
 	PEM []byte `json:"-"`
 }
 
-// Approve issues the certificate that a request asks for, signed by the authority in dir,
-// and records it in the register. It is for the identity alone: it can sign no other, and
-// an aggregator's names its hosts besides. Whether the request comes from whom it names is
-// for the caller to know, by its fingerprint.
+// Approve issues the requested certificate, signed by the authority in dir, and records it in the register. It is
+// valid only for the identity: it can sign no other, and only an aggregator's also names hosts. The caller must
+// verify the requester by the fingerprint.
 //
-// A key that has a certificate of another name is refused, and so is one whose certificate
-// was revoked for anything but a renewal; the latter error matches ErrRevoked.
+// A key that has a certificate of another name is refused, and so is one whose certificate was revoked for anything
+// but a renewal; the latter error matches ErrRevoked.
 func Approve(dir string, q *request.Request, validity time.Duration) (*Issued, error) {
 	now := time.Now()
 	t, err := newIssuance(dir, q.Identity, q.Hosts, validity, now)
@@ -35,8 +34,7 @@ func Approve(dir string, q *request.Request, validity time.Duration) (*Issued, e
 	return &Issued{Entry: line, PEM: pem.EncodeToMemory(&pem.Block{Type: pemfile.Certificate, Bytes: der})}, nil
 }
 
-// SaveAs writes the certificate to a file that must not be there; the error matches
-// ErrExists otherwise.
+// SaveAs writes the certificate to a new file; the error matches ErrExists if the file exists.
 func (i *Issued) SaveAs(path string) error {
 	block, _ := pem.Decode(i.PEM)
 	return pemfile.Create(path, block.Type, block.Bytes, 0o644)

@@ -1,9 +1,9 @@
-// Package authority is the certificate authority of a Conclave cluster: it issues
-// certificates, keeps a register of them, and revokes them.
+// Package authority is the certificate authority of a Conclave cluster: it issues certificates, records them in a
+// register, and revokes them.
 //
-// Start with [Create] and [Issue], which write PEM files into one folder. Keys need not be
-// made there: package request makes one at a site, and [Approve] answers the request with a
-// certificate. [Revoke] takes certificates back, [Inventory] lists them.
+// Start with [Create] and [Issue], which write PEM files into one folder. Keys need not be made there: package
+// request makes one at a site, and [Approve] answers the request with a certificate. [Revoke] revokes certificates,
+// [Inventory] lists them.
 package authority
 
 import (
@@ -25,16 +25,15 @@ import (
 
 const (
 	caValidity = 10 * 365 * 24 * time.Hour
-	// backdate forgives clocks that are slow.
+	// backdate tolerates slow clocks.
 	backdate = 5 * time.Minute
-	// caUsage is the key usage of an authority: it signs certificates, and lists of revoked certificates.
+	// caUsage is the key usage of an authority: it signs certificates and revocation lists.
 	caUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 )
 
-// Create makes a new authority in dir (created when needed, for the owner
-// only): ca.crt and ca.key, ECDSA P-256, valid for ten years, and a list of revoked
-// certificates, of which there are none. It overwrites neither certificate nor key; the
-// error matches ErrExists then.
+// Create makes a new authority in dir (created if needed, for the owner only): ca.crt and ca.key, ECDSA P-256, valid
+// for ten years, and an empty revocation list. It never overwrites a certificate or key; the error then matches
+// ErrExists.
 func Create(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create the certificate folder: %w", err)
@@ -58,13 +57,13 @@ func Create(dir string) error {
 	if err := pemfile.CreatePair(der, key, certFile, keyFile); err != nil {
 		return err
 	}
-	// From the first day, so that roles can be told to insist on it.
+	// The list exists from the first day, so that roles can be configured to require it.
 	_, err = WriteList(dir, 0)
 	return err
 }
 
 // Renew signs the certificate of the authority in dir again, with the same key and name, for ten years and with the
-// right to sign lists of revoked certificates. Certificates that it issued stay valid. Every peer needs the new ca.crt.
+// right to sign revocation lists. Certificates that it issued stay valid. Every peer needs the new ca.crt.
 func Renew(dir string) error {
 	certFile, _ := certs.AuthorityFiles(dir)
 	ca, signer, err := read(dir)
@@ -81,7 +80,7 @@ func Renew(dir string) error {
 	return pemfile.Replace(certFile, pemfile.Certificate, der)
 }
 
-// signOwn makes an authority's own certificate of a template with its name.
+// signOwn signs an authority's own certificate from a template with its name.
 func signOwn(template *x509.Certificate, key crypto.Signer) (der []byte, err error) {
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(caValidity)
@@ -89,11 +88,10 @@ func signOwn(template *x509.Certificate, key crypto.Signer) (der []byte, err err
 	return x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 }
 
-// Issue makes a certificate for role and name, signed by the authority in dir,
-// and writes it there with its key (see [certs.IssuedFiles]). hosts are the DNS names
-// and IP addresses that an aggregator is dialled by; it needs at least one.
-// Nothing is overwritten; the error matches ErrExists then. The certificate stands in the
-// authority's register.
+// Issue makes a certificate for role and name, signed by the authority in dir, and writes it there with its key (see
+// [certs.IssuedFiles]). hosts are the DNS names and IP addresses by which an aggregator is dialled; it needs at least
+// one. Nothing is overwritten; the error then matches ErrExists. The certificate is recorded in the authority's
+// register.
 func Issue(dir string, role certs.Role, name string, hosts []string, validity time.Duration) error {
 	now := time.Now()
 	t, err := newIssuance(dir, certs.Identity{Role: role, Name: name}, hosts, validity, now)
@@ -132,7 +130,7 @@ func read(dir string) (*x509.Certificate, crypto.Signer, error) {
 	return pair.Leaf, signer, nil
 }
 
-// load is read for an authority that is to sign: its certificate is valid now.
+// load is read for signing: it requires that the certificate is valid now.
 func load(dir string, now time.Time) (*x509.Certificate, crypto.Signer, error) {
 	ca, signer, err := read(dir)
 	if err != nil {

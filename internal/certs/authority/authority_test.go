@@ -43,7 +43,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if read() != before {
 		t.Error("files changed")
 	}
-	// A key alone is reason enough.
+	// An existing key alone is enough to refuse.
 	testkit.Must(t, os.Remove(filepath.Join(dir, "ca.crt")))
 	if err := Create(dir); !errors.Is(err, certs.ErrExists) {
 		t.Errorf("with ca.key alone: %v, want %v", err, certs.ErrExists)
@@ -93,7 +93,7 @@ func TestIssueRefuses(t *testing.T) {
 			t.Errorf("site %q: got %v", site, err)
 		}
 	}
-	// The names of other roles are not names of sites.
+	// The names of other roles are not limited to site names.
 	if err := Issue(dir, certs.RoleStudent, "Lab_1", nil, time.Hour); err != nil {
 		t.Error(err)
 	}

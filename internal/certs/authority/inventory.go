@@ -18,8 +18,7 @@ const (
 	StateRevoked = "revoked"
 )
 
-// soon is when a certificate is worth a renewal: that long before its end, or in the last
-// third of a short one.
+// soon is when a certificate should be renewed: this long before its end, or in the last third of a short one.
 const soon = 14 * 24 * time.Hour
 
 // Certificate is a certificate in the register, with its state.
@@ -36,16 +35,15 @@ type Certificate struct {
 	Reason      string     `json:"reason,omitempty"`
 }
 
-// Inventory lists what the authority in dir has issued, by role, name and age, as its
-// register says. Certificates that were issued before there was a register are missing,
-// unless they were revoked.
+// Inventory lists what the authority in dir has issued, by role, name and age, from its register. Certificates issued
+// before there was a register are missing, unless they were revoked.
 func Inventory(dir string) ([]Certificate, error) { return inventory(dir, time.Now()) }
 
 func inventory(dir string, now time.Time) ([]Certificate, error) {
 	if certFile, _ := certs.AuthorityFiles(dir); pemfile.Absent(certFile) == nil {
 		return nil, fmt.Errorf("%w: no authority in %s", certs.ErrMissing, dir)
 	}
-	// Without the lock, which needs the right to write: lines are whole or cut off.
+	// Without the lock, which needs write permission: lines are complete or truncated.
 	r, err := readRegister(dir)
 	if err != nil {
 		return nil, err
@@ -82,7 +80,7 @@ func inventory(dir string, now time.Time) ([]Certificate, error) {
 	return all, nil
 }
 
-// StateOf is the state of a certificate of which only its end is known, and that it is not revoked.
+// StateOf is the state of a certificate that is not revoked, from its end only.
 func StateOf(ends, now time.Time) string { return stateAt(Entry{NotAfter: ends}, now) }
 
 func stateAt(e Entry, now time.Time) string {

@@ -2,5 +2,5 @@
 
 package authority
 
-// lockFile locks nothing where files have no locks: there one person at a time may issue.
+// lockFile does nothing on systems without file locks: only one person at a time may issue there.
 func lockFile(string) (unlock func(), err error) { return func() {}, nil }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lockFile waits until no other process holds the file. The lock ends with the process.
+// lockFile waits until no other process has the file. The lock ends with the process.
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 type Entry struct {
 	Time  time.Time `json:"time"` // in UTC, to the second
 	Event string    `json:"event"`
-	// Serial is the certificate's number in hex, without zeros in front.
+	// Serial is the certificate's number in hex, without leading zeros.
 	Serial string     `json:"serial"`
 	Role   certs.Role `json:"role,omitempty"`
 	Name   string     `json:"name,omitempty"`
@@ -35,10 +35,10 @@ type Entry struct {
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	NotBefore   time.Time `json:"not_before,omitzero"`
 	NotAfter    time.Time `json:"not_after,omitzero"`
-	Reason      string    `json:"reason,omitempty"` // of a revocation
+	Reason      string    `json:"reason,omitempty"` // for a revocation
 }
 
-// moment is a time as the register has it.
+// moment is a time with the register's precision.
 func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 func serialText(n *big.Int) string { return n.Text(16) }
@@ -53,17 +53,16 @@ func parseSerial(text string) (*big.Int, error) {
 	return n, nil
 }
 
-// register is the register of an authority, held by one process at a time.
+// register is the register of an authority, open in one process at a time.
 type register struct {
 	path    string
 	entries []Entry
-	whole   int64 // bytes that are lines
+	whole   int64 // length of the complete lines in bytes
 }
 
 func registerFile(dir string) string { return filepath.Join(dir, "issued.jsonl") }
 
-// withRegister reads the register of the authority in dir and lets f append to it, while
-// no other process does either.
+// withRegister reads the register of the authority in dir and lets f append to it, while no other process can.
 func withRegister(dir string, f func(*register) error) error {
 	unlock, err := lockFile(filepath.Join(dir, "issued.lock"))
 	if err != nil {
@@ -77,8 +76,8 @@ func withRegister(dir string, f func(*register) error) error {
 	return f(r)
 }
 
-// readRegister reads a register; a missing one is empty. Text after the last newline is an incomplete write, by which
-// nothing was issued.
+// readRegister reads a register; a missing one is empty. Text after the last newline is an incomplete write, which
+// issued nothing.
 func readRegister(dir string) (*register, error) {
 	r := &register{path: registerFile(dir)}
 	raw, err := os.ReadFile(r.path)
@@ -122,7 +121,7 @@ func (r *register) append(e Entry) (err error) {
 			err = fmt.Errorf("write the register %s: %w", r.path, err)
 		}
 	}()
-	if err := f.Truncate(r.whole); err != nil { // a line that was cut off
+	if err := f.Truncate(r.whole); err != nil { // a truncated line
 		return err
 	}
 	n, err := f.WriteAt(append(line, '\n'), r.whole)
@@ -146,7 +145,7 @@ func (r *register) revocation(serial string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// mayHold refuses a key that speaks for somebody else, or that was given up.
+// mayHold refuses a key that belongs to another identity, or that was revoked.
 func (r *register) mayHold(id certs.Identity, fingerprint string) error {
 	for _, e := range r.entries {
 		if e.Event != EventIssued || e.Fingerprint != fingerprint {

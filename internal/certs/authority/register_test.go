@@ -20,7 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// approved makes a request at a site and the certificate that answers it.
+// approved makes a request at a site and the certificate for it.
 func approved(t *testing.T, ca, site string, role certs.Role, name string, hosts []string, choice request.KeyChoice,
 	validity time.Duration) *Issued {
 	t.Helper()
@@ -73,8 +73,7 @@ func TestApprovedCertificates(t *testing.T) {
 	}
 }
 
-// A key speaks for one name, and is gone with a certificate that was revoked, unless that
-// one was renewed.
+// A key belongs to one name, and is unusable after its certificate was revoked, unless that was a renewal.
 func TestAKeyIsForOneName(t *testing.T) {
 	dir, site := newCA(t), t.TempDir()
 	first := approved(t, dir, site, certs.RoleNode, "west", nil, request.FirstKey, time.Hour)
@@ -133,8 +132,8 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// Lines are appended, one that was cut off is as if it had never been, and a line that is
-// no line stops everything: somebody may be revoked in it.
+// Lines are appended, a truncated one is ignored, and an invalid one stops everything, because it may contain a
+// revocation.
 func TestRegisterOnDisk(t *testing.T) {
 	dir := newCA(t)
 	path := registerFile(dir)
@@ -161,7 +160,7 @@ func TestRegisterOnDisk(t *testing.T) {
 	}
 }
 
-// Nothing is lost when several people issue and revoke at once.
+// Concurrent issues and revocations lose nothing.
 func TestRegisterIsForOneAtATime(t *testing.T) {
 	dir := newCA(t)
 	const people, each = 4, 3

@@ -21,8 +21,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// FuzzParseRequest reads bytes from outside. Whatever is accepted becomes a certificate
-// that names the identity shown, is no authority, and names nothing else.
+// FuzzParseRequest parses bytes from outside. Whatever is accepted becomes a certificate that names only the identity
+// shown, and is no authority.
 func FuzzParseRequest(f *testing.F) {
 	dir := filepath.Join(f.TempDir(), "ca")
 	testkit.Must(f, Create(dir))

@@ -17,12 +17,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// Revocation says what to revoke: by its serial, in hex, or by its name all certificates of
-// it that are neither expired nor revoked.
+// Revocation says what to revoke: a certificate by its serial, in hex, or by a name all its certificates that are
+// neither expired nor revoked.
 type Revocation struct {
 	Serial string
 	Name   string
-	// Role tells names apart that several roles have; empty where one has it.
+	// Role distinguishes names that several roles use; empty if only one does.
 	Role certs.Role
 	// Reason is one of [Reasons]; empty for unspecified.
 	Reason string
@@ -30,9 +30,9 @@ type Revocation struct {
 	ListFor time.Duration
 }
 
-// Revoke records in the register of the authority in dir that certificates are revoked, and writes the list again. It
-// returns their lines, also of those revoked before; repeating it does no harm. Servers that read the new list refuse
-// them from then on.
+// Revoke records in the register of the authority in dir that certificates are revoked, and rewrites the list. It
+// returns their entries, also of those revoked before; repeating it does no harm. Servers that read the new list
+// refuse them from then on.
 func Revoke(dir string, what Revocation) (revoked []Entry, err error) {
 	if what.Reason == "" {
 		what.Reason = certs.ReasonUnspecified
@@ -67,7 +67,7 @@ func Revoke(dir string, what Revocation) (revoked []Entry, err error) {
 	return revoked, err
 }
 
-// targets are the certificates that a revocation is about.
+// targets are the certificates that a revocation names.
 func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 	if what.Serial != "" {
 		n, err := parseSerial(what.Serial)
@@ -102,7 +102,7 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 	return found, nil
 }
 
-// ListInfo describes a list of revoked certificates.
+// ListInfo describes a revocation list.
 type ListInfo struct {
 	Path    string    `json:"path"`
 	Number  string    `json:"number"`
@@ -110,8 +110,8 @@ type ListInfo struct {
 	Until   time.Time `json:"until"`
 }
 
-// WriteList writes the list of the authority in dir again, from its register, and replaces the existing one. Servers
-// refuse a list after validity; 0 means as long as the authority's certificate is valid.
+// WriteList rewrites the list of the authority in dir from its register. Servers refuse a list after validity; 0
+// means as long as the authority's certificate is valid.
 func WriteList(dir string, validity time.Duration) (info ListInfo, err error) {
 	signer, err := newLister(dir, time.Now())
 	if err != nil {
@@ -124,7 +124,7 @@ func WriteList(dir string, validity time.Duration) (info ListInfo, err error) {
 	return info, err
 }
 
-// lister signs lists of revoked certificates.
+// lister signs revocation lists.
 type lister struct {
 	ca     *x509.Certificate
 	signer crypto.Signer
@@ -146,15 +146,15 @@ func newLister(dir string, now time.Time) (*lister, error) {
 	return &lister{ca: ca, signer: signer, path: certs.RevokedFile(dir), now: now}, nil
 }
 
-// write signs a list of the certificates that are revoked in the register or in the previous list, so that a lost
-// register restores none.
+// write signs a list of the certificates revoked in the register or in the previous list, so that losing the register
+// restores none.
 func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
 	until := l.ca.NotAfter
 	if validity > 0 && l.now.Add(validity).Before(until) {
 		until = l.now.Add(validity)
 	}
 	list := &x509.RevocationList{ThisUpdate: l.now.Add(-backdate), NextUpdate: until}
-	// A list from a backup of the authority is newer still than those that were given out.
+	// A list from a restored backup of the authority still gets a higher number than earlier ones.
 	list.Number = big.NewInt(l.now.UnixMilli())
 	before, err := l.before()
 	if err != nil {
@@ -195,8 +195,8 @@ func (l *lister) write(r *register, validity time.Duration) (ListInfo, error) {
 	return ListInfo{Path: l.path, Number: list.Number.String(), Revoked: len(listed), Until: moment(until)}, nil
 }
 
-// before is the previous list, nil if there is none. A list of another authority is an error, because its revocations
-// would be lost.
+// before is the previous list, or nil. A list of another authority is an error, because its revocations would be
+// lost.
 func (l *lister) before() (*x509.RevocationList, error) {
 	raw, err := os.ReadFile(l.path)
 	if errors.Is(err, fs.ErrNotExist) {

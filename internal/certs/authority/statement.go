@@ -15,8 +15,8 @@ import (
 // ErrStatement: a statement was not signed by the authority.
 var ErrStatement = errors.New("not signed by the authority")
 
-// Sign signs a statement with the key of the authority in dir. A statement begins with words that describe it, so that
-// none is ever a certificate or a list, which begin with a byte of ASN.1.
+// Sign signs a statement with the key of the authority in dir. A statement starts with descriptive words, so it can
+// never be a certificate or a list, which start with an ASN.1 byte.
 func Sign(dir string, statement []byte) ([]byte, error) {
 	_, signer, err := load(dir, time.Now())
 	if err != nil {
@@ -30,7 +30,7 @@ func Sign(dir string, statement []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// CheckStatement says with ErrStatement that a statement does not have a signature of [Sign] by an authority.
+// CheckStatement returns ErrStatement unless an authority signed the statement with [Sign].
 func CheckStatement(ca *x509.Certificate, statement, signature []byte) error {
 	if !ca.IsCA {
 		return fmt.Errorf("%w: the certificate of %s is none of an authority", ErrStatement, ca.Subject.CommonName)
@@ -41,7 +41,7 @@ func CheckStatement(ca *x509.Certificate, statement, signature []byte) error {
 	return nil
 }
 
-// Own is the certificate of the authority in dir, and the fingerprint of its key.
+// Own is the certificate of the authority in dir, and its key's fingerprint.
 func Own(dir string) (*x509.Certificate, string, error) {
 	ca, _, err := load(dir, time.Now())
 	if err != nil {

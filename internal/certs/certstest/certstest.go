@@ -1,4 +1,4 @@
-// Package certstest makes authorities and certificates for tests of the packages beside it.
+// Package certstest makes authorities and certificates for tests of the neighbouring packages.
 package certstest
 
 import (
@@ -30,8 +30,8 @@ func New(t testing.TB) string {
 	return dir
 }
 
-// Aged returns the folder of an authority of two days ago, with an aggregator "agg" that is
-// good and an aggregator and a node "old" that have expired.
+// Aged returns the folder of an authority that is two days old, with a valid aggregator "agg" and an expired
+// aggregator and node "old".
 func Aged(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "aged")
@@ -50,7 +50,7 @@ func Aged(t testing.TB) string {
 	return dir
 }
 
-// Reissue gives an identity another certificate in place of the one it has.
+// Reissue replaces the certificate of an identity.
 func Reissue(t testing.TB, dir string, role certs.Role, name string, hosts []string, validity time.Duration) {
 	t.Helper()
 	files := certs.IssuedFiles(dir, role, name)
@@ -59,8 +59,8 @@ func Reissue(t testing.TB, dir string, role certs.Role, name string, hosts []str
 	testkit.Must(t, authority.Issue(dir, role, name, hosts, validity))
 }
 
-// SignAgain replaces a certificate by one that the authority in dir would not issue: change
-// changes the one that is there, and the authority signs it for the same key.
+// SignAgain replaces a certificate with one that the authority in dir would not issue: change modifies the existing
+// one, and the authority signs it for the same key.
 func SignAgain(t testing.TB, dir, path string, change func(*x509.Certificate)) {
 	t.Helper()
 	ca, key := Load(t, dir)

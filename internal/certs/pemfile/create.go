@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Absent returns an error that matches ErrExists where one of the files is there.
+// Absent returns an error that matches ErrExists if one of the files exists.
 func Absent(paths ...string) error {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

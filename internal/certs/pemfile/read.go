@@ -23,7 +23,7 @@ func Read(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// Certificates are those of a PEM text that x509.CertPool.AppendCertsFromPEM accepts.
+// Certificates returns the certificates in a PEM text that x509.CertPool.AppendCertsFromPEM accepts.
 func Certificates(raw []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != Certificate || len(block.Headers) > 0 {
@@ -48,7 +48,7 @@ func LoadPair(certFile, keyFile string) (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		// crypto/tls tells a mismatch from a parse error in words only.
+		// crypto/tls distinguishes a mismatch from a parse error only by text.
 		kind := certs.ErrMalformed
 		if strings.Contains(err.Error(), "does not match") {
 			kind = certs.ErrKeyMismatch

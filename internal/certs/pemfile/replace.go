@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file that everybody may read in place of one that is there, or is
-// not: readers see the old one or the new one, whole.
+// Replace atomically writes a world-readable file, over an existing one if there is one.
 func Replace(path, kind string, der []byte) error {
 	return ReplaceText(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// ReplaceText is Replace for text that is PEM already.
+// ReplaceText is Replace for PEM text.
 func ReplaceText(path string, raw []byte) error {
 	temporary, err := Stage(path, raw)
 	if err != nil {
@@ -23,7 +22,7 @@ func ReplaceText(path string, raw []byte) error {
 	return Move(temporary, path)
 }
 
-// Stage writes a file that everybody may read beside path, on disk, under a name of its own.
+// Stage writes and syncs a world-readable temporary file next to path.
 func Stage(path string, raw []byte) (temporary string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

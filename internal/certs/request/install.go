@@ -14,11 +14,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// Install puts the certificate that came back for a request into a site's folder, in place
-// of the one before, and with it the key of a renewal, if it is for that one. It is checked
-// first: it names the identity, is valid, belongs to a key of the folder, and is of the
-// authority in the folder's ca.crt. authority is the text of that file where it is not there
-// yet, else nil. A role that runs uses the new certificate from its next connection on.
+// Install installs the certificate issued for a request in a site's folder, over the previous one, and with it the
+// key of a renewal if it matches. It first checks that the certificate names the identity, is valid, matches a key in
+// the folder, and was issued by the authority in the folder's ca.crt. authority is the text of that file if it does
+// not exist yet, else nil. A running role uses the new certificate from its next connection on.
 func Install(dir string, role certs.Role, name string, certificate, authority []byte) (certs.SiteFiles, error) {
 	id := certs.Identity{Role: role, Name: name}
 	files := certs.FilesAtSite(dir, role, name)
@@ -59,7 +58,7 @@ func Install(dir string, role certs.Role, name string, certificate, authority []
 	return files, place(files, cert, held)
 }
 
-// oneCertificate reads the one certificate of a text in PEM.
+// oneCertificate parses the only certificate in a PEM text.
 func oneCertificate(raw []byte) (*x509.Certificate, error) {
 	block, rest := pem.Decode(raw)
 	if block == nil || block.Type != pemfile.Certificate || len(bytes.TrimSpace(rest)) > 0 {
@@ -73,8 +72,8 @@ func oneCertificate(raw []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// place moves the files to where roles read them. Between the two moves a role finds a key
-// and a certificate that do not fit, and goes on with those before.
+// place moves the files to where roles read them. Between the two moves a role finds a key and a certificate that do
+// not match, and continues with the old ones.
 func place(files certs.SiteFiles, cert *x509.Certificate, authority []byte) error {
 	want, err := certs.Fingerprint(cert.PublicKey)
 	if err != nil {

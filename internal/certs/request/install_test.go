@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// approved makes a request at a site and the certificate that answers it.
+// approved makes a request at a site and the certificate for it.
 func approved(t *testing.T, ca, site, name string, choice request.KeyChoice) *authority.Issued {
 	t.Helper()
 	q := testkit.Value(request.New(site, certs.RoleNode, name, nil, choice))
@@ -62,7 +62,7 @@ func TestInstall(t *testing.T) {
 	if _, err := os.Stat(files.NextKey); err == nil {
 		t.Error("the next key is still there")
 	}
-	// The one before no longer fits.
+	// The previous one no longer matches.
 	if _, err := request.Install(site, certs.RoleNode, "west", first.PEM, nil); !errors.Is(err, certs.ErrKeyMismatch) {
 		t.Errorf("the old certificate again: %v", err)
 	}

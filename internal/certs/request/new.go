@@ -19,19 +19,17 @@ import (
 type KeyChoice int
 
 const (
-	// FirstKey makes a key; there must be none.
+	// FirstKey makes a key; none may exist.
 	FirstKey KeyChoice = iota
-	// SameKey asks for a further certificate for the key that is there.
+	// SameKey asks for another certificate for the existing key.
 	SameKey
-	// NextKey makes a further key, which takes the place of the first when its
-	// certificate is installed.
+	// NextKey makes another key, which replaces the first when its certificate is installed.
 	NextKey
 )
 
-// New writes a request for a certificate (PKCS#10) into dir, with a key of the
-// choice, and returns what it asks for. The key is made here, with mode 0600, and is never
-// overwritten; the error matches ErrExists then. A request that is there is replaced by
-// another one of the same name.
+// New writes a request for a certificate (PKCS#10) into dir, with a key of the choice, and returns its content. The
+// key is made here, with mode 0600, and is never overwritten; the error then matches ErrExists. An existing request
+// of the same name is replaced.
 func New(dir string, role certs.Role, name string, hosts []string, choice KeyChoice) (*Request, error) {
 	id := certs.Identity{Role: role, Name: name}
 	if err := errors.Join(id.Validate(), id.CheckSite()); err != nil {

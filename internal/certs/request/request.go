@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// ErrNotAcceptable: a file is no certificate request, or asks for something that is not allowed.
+// ErrNotAcceptable: a file is not a certificate request, or asks for something that is not allowed.
 var ErrNotAcceptable = errors.New("request not acceptable")
 
 // refuse says why a request is not acceptable.
@@ -40,15 +40,15 @@ type Request struct {
 	Identity certs.Identity
 	// Hosts are the hosts at which an aggregator is reached; nil for other roles.
 	Hosts []string
-	// Fingerprint is the SHA-256 of the public key in hex. Whoever asks sees the same, so
-	// that the two can be compared.
+	// Fingerprint is the SHA-256 of the public key in hex. The requester sees the same, so that people can compare
+	// them.
 	Fingerprint string
 
 	PublicKey crypto.PublicKey
 }
 
-// Read reads and checks a request in a file. The error matches ErrNotAcceptable where it
-// asks for anything but an identity.
+// Read reads and checks a request in a file. The error matches ErrNotAcceptable if it asks for anything but an
+// identity.
 func Read(path string) (*Request, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func Read(path string) (*Request, error) {
 	return q, nil
 }
 
-// Parse is [Read] of PEM text. It takes one block and nothing else.
+// Parse is [Read] for PEM text with exactly one block.
 func Parse(raw []byte) (*Request, error) {
 	if len(raw) > maxRequest {
 		return nil, refuse("more than %d bytes", maxRequest)
@@ -118,7 +118,7 @@ func parse(der []byte) (*Request, error) {
 var (
 	oidExtensionRequest = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}
 	oidSubjectAltName   = asn1.ObjectIdentifier{2, 5, 29, 17}
-	// extensionNames are extensions that a person may ask for by mistake. Errors name others by their number.
+	// extensionNames are extensions that a person may ask for by mistake. Errors show others by number.
 	extensionNames = map[string]string{
 		"2.5.29.19":         "basic constraints (to be an authority)",
 		"2.5.29.15":         "key usage",
@@ -135,8 +135,8 @@ var (
 	}
 )
 
-// onlyExtensions refuses attributes of a request but one list of extensions. The
-// x509 package passes over what it does not know, and so would let things by unseen.
+// onlyExtensions refuses all attributes of a request except one list of extensions. The x509 package ignores unknown
+// ones, which would pass unseen.
 func onlyExtensions(tbs []byte) error {
 	var info struct {
 		Raw        asn1.RawContent
@@ -174,8 +174,7 @@ func named(names map[string]string, kind string, id asn1.ObjectIdentifier) strin
 	return kind + " " + id.String()
 }
 
-// readNames takes the identity, and an aggregator's hosts, from the only extension that a
-// request may have.
+// readNames reads the identity, and an aggregator's hosts, from the only extension that a request may have.
 func (q *Request) readNames(extensions []pkix.Extension) error {
 	var names []asn1.RawValue
 	for _, e := range extensions {
@@ -223,7 +222,7 @@ func (q *Request) setNames(uri string, hosts []string) error {
 	if q.Identity, err = certs.IdentityOf(&x509.Certificate{URIs: []*url.URL{u}}); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
-	// To the letter: what is read alike may be written in several ways.
+	// Exactly: equivalent URIs may be written in several ways.
 	if want := q.Identity.URI().String(); uri != want {
 		return refuse("its URI is %q; write %q", uri, want)
 	}
@@ -241,7 +240,7 @@ func (q *Request) setNames(uri string, hosts []string) error {
 	return nil
 }
 
-// checkSubject takes no subject, or the one that is issued.
+// checkSubject accepts no subject, or the one that is issued.
 func (q *Request) checkSubject(s pkix.Name) error {
 	if len(s.Names) == 0 {
 		return nil
@@ -255,8 +254,8 @@ func (q *Request) checkSubject(s pkix.Name) error {
 	return refuse("its subject is %q; leave it empty, or write CN=%s", s.String(), want.CommonName)
 }
 
-// CheckFingerprint compares the request's fingerprint with one that somebody read out:
-// 64 hex digits, in groups or not.
+// CheckFingerprint compares the request's fingerprint with one that somebody read out: 64 hex digits, with or without
+// groups.
 func (q *Request) CheckFingerprint(told string) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) != len(q.Fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {

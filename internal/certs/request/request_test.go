@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// csr signs a request as somebody else's program might.
+// csr signs a request as a foreign program might.
 func csr(t testing.TB, q *x509.CertificateRequest, key any) []byte {
 	t.Helper()
 	if key == nil {
@@ -42,7 +42,7 @@ func uris(texts ...string) (all []*url.URL) {
 	return all
 }
 
-// sans is an extension of names as they are on the wire: a tag and its bytes each.
+// sans is an extension of names in wire form: a tag and its bytes each.
 func sans(t testing.TB, names ...asn1.RawValue) pkix.Extension {
 	t.Helper()
 	for i := range names {
@@ -55,7 +55,7 @@ func sans(t testing.TB, names ...asn1.RawValue) pkix.Extension {
 
 func uriName(text string) asn1.RawValue { return asn1.RawValue{Tag: 6, Bytes: []byte(text)} }
 
-// attributed is a request with further attributes, signed anew.
+// attributed is a request with more attributes, signed again.
 func attributed(t testing.TB, attributes ...asn1.RawValue) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -114,7 +114,7 @@ func TestRequestsAskForAnIdentityAndNothingElse(t *testing.T) {
 		return &x509.CertificateRequest{URIs: north, ExtraExtensions: []pkix.Extension{{Id: id, Value: []byte{5, 0}}}}
 	}
 	of := func(names ...string) []byte { return csr(t, &x509.CertificateRequest{URIs: uris(names...)}, nil) }
-	written := func(names ...asn1.RawValue) []byte { // as they are on the wire
+	written := func(names ...asn1.RawValue) []byte { // in wire form
 		return csr(t, &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{sans(t, names...)}}, nil)
 	}
 	forged := slices.Clone(decode(good))

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Credentials are a role's certificate, key, authorities and list of revoked certificates,
-// read again when their files change. TLS settings come from it, and it knows whether the
-// certificate of a connected peer is still good. Several goroutines may use it.
+// Credentials are a role's certificate, key, authorities and revocation list, reloaded when their files change. They
+// provide TLS settings, and check whether the certificate of a connected peer is still valid. They are safe for
+// concurrent use.
 type Credentials struct {
 	files certs.Files
 	usage x509.ExtKeyUsage
@@ -24,20 +24,19 @@ type Credentials struct {
 	stamps [3]stamp
 	loaded *material
 
-	revoked *revokedFile // nil where the configuration names none
+	revoked *revokedFile // nil if the configuration names none
 }
 
-// stamp tells versions of a file apart. Secrets in Kubernetes are replaced by
-// swapping a link, which gives another file with a time of its own.
+// stamp distinguishes versions of a file. Kubernetes replaces Secrets by swapping a link, which gives another file
+// with its own time.
 type stamp struct {
 	size     int64
 	modified time.Time
 }
 
-// NewServerCredentials reads the files of an aggregator. The errors are those of [Server].
-// An error that matches ErrExpired, ErrRevoked or ErrList goes away when the files are
-// replaced, so it comes with credentials nevertheless: they let nobody in until
-// [Credentials.Reload] finds all in order.
+// NewServerCredentials reads the files of an aggregator. The errors are those of [Server]. Replacing the files fixes
+// an error that matches ErrExpired, ErrRevoked or ErrList, so it comes with credentials: they accept nobody until
+// [Credentials.Reload] succeeds.
 func NewServerCredentials(f certs.Files) (*Credentials, error) {
 	c := newCredentials(f, x509.ExtKeyUsageServerAuth, certs.RoleAggregator)
 	err := c.Reload()
@@ -48,8 +47,8 @@ func NewServerCredentials(f certs.Files) (*Credentials, error) {
 	return c, err
 }
 
-// NewClientCredentials reads the files of a role that dials an aggregator. It returns none
-// where the files are not in order.
+// NewClientCredentials reads the files of a role that dials an aggregator. It returns nil if the files are not in
+// order.
 func NewClientCredentials(f certs.Files) (*Credentials, error) {
 	c := newCredentials(f, x509.ExtKeyUsageClientAuth, certs.Roles()...)
 	if err := c.Reload(); err != nil {
@@ -66,14 +65,14 @@ func newCredentials(f certs.Files, usage x509.ExtKeyUsage, roles ...certs.Role) 
 	return c
 }
 
-// Reload looks at all files now. The error says why no new peer is accepted: the own files, or
-// the list of revoked certificates, are not in order, or the list has the own certificate.
+// Reload checks all files now. The error says why no new peer is accepted: the own files or the revocation list are
+// not in order, or the list has the own certificate.
 func (c *Credentials) Reload() error {
 	_, err := c.inOrder()
 	return err
 }
 
-// NotAfter is when the own certificate ends; zero where none could be read yet.
+// NotAfter is when the own certificate expires; zero if none could be read yet.
 func (c *Credentials) NotAfter() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +82,8 @@ func (c *Credentials) NotAfter() time.Time {
 	return c.loaded.pair.Leaf.NotAfter
 }
 
-// inOrder returns the material on disk, if it and the list can be relied on now and the list
-// does not have the own certificate.
+// inOrder returns the material on disk if it and the list are usable now and the list does not have the own
+// certificate.
 func (c *Credentials) inOrder() (*material, error) {
 	m, err := c.current()
 	if err != nil {
@@ -99,13 +98,12 @@ func (c *Credentials) inOrder() (*material, error) {
 	return m, nil
 }
 
-// current returns the material on disk. While files are being replaced they
-// may not fit each other; then the material of before is used as long as it
-// is valid, and the files are tried again at the next handshake.
+// current returns the material on disk. While files are being replaced they may not match; then the earlier material
+// is used while it is valid, and the next handshake tries again.
 func (c *Credentials) current() (*material, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Stamps come first: a change during the load is seen next time.
+	// Stamps come first, so that a change during the load is seen next time.
 	stamps, statErr := c.stat()
 	if c.loaded != nil && statErr == nil && stamps == c.stamps {
 		if err := certs.CheckTime(c.loaded.pair.Leaf, c.files.Cert, c.now()); err != nil {
@@ -135,8 +133,8 @@ func (c *Credentials) stat() (stamps [3]stamp, err error) {
 	return stamps, nil
 }
 
-// checkOwn refuses the own certificate where the list has it: a peer that reads the same list
-// turns its bearer away. refresh comes before.
+// checkOwn refuses the own certificate if the list has it, because a peer with the same list would refuse it. Call
+// refresh first.
 func (c *Credentials) checkOwn(m *material) error {
 	if c.revoked == nil {
 		return nil

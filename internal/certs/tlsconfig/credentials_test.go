@@ -43,8 +43,7 @@ func peerOf(t testing.TB, f certs.Files) *Peer {
 	return NewPeer(pair.Leaf)
 }
 
-// A list that cannot be relied on lets nobody in, on either side, and is used again as soon
-// as it can.
+// With an unusable list neither side accepts anybody; the list is used again as soon as it is valid.
 func TestListsFailClosed(t *testing.T) {
 	dir, other := certstest.New(t), certstest.New(t)
 	list := certs.RevokedFile(dir)
@@ -111,12 +110,12 @@ func TestListsFailClosed(t *testing.T) {
 			if err := server.Reload(); !errors.Is(err, certs.ErrList) {
 				t.Errorf("Look says %v", err)
 			}
-			// Who is in stays.
+			// Connected peers stay.
 			if err := server.Check(peerOf(t, certs.IssuedFiles(dir, certs.RoleNode, "north"))); err != nil {
 				t.Errorf("a peer that is connected: %v", err)
 			}
 			if tc.name == "expired" {
-				return // it has the highest number of all
+				return // it has the highest number
 			}
 			if _, err := NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")); tc.name != "older" &&
 				!errors.Is(err, certs.ErrList) {
@@ -131,7 +130,7 @@ func TestListsFailClosed(t *testing.T) {
 	}
 }
 
-// Several authorities, while one takes the other's place, need the lists of both.
+// Several authorities, while one replaces the other, need both lists.
 func TestListsOfSeveralAuthorities(t *testing.T) {
 	dir, other := certstest.New(t), certstest.New(t)
 	both := func(a, b string) []byte {
@@ -171,8 +170,7 @@ func TestListsOfSeveralAuthorities(t *testing.T) {
 	}
 }
 
-// Revocation holds in handshakes of both sides at once, and for who is connected within
-// lookEvery.
+// Revocation takes effect in handshakes of both sides at once, and for connected peers within lookEvery.
 func TestRevocationTakesEffect(t *testing.T) {
 	dir := certstest.New(t)
 	server := testkit.Value(NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")))
@@ -218,8 +216,8 @@ func TestRevocationTakesEffect(t *testing.T) {
 	}
 }
 
-// A process whose own certificate is revoked, or has ended, hears so: a client does not begin,
-// a server lets nobody in until another certificate is there.
+// A process whose own certificate is revoked or expired notices: a client does not start, and a server accepts nobody
+// until there is another certificate.
 func TestTheOwnCertificateIsLookedAtToo(t *testing.T) {
 	dir := certstest.New(t)
 	server := testkit.Value(NewServerCredentials(listed(dir, certs.RoleAggregator, "agg")))
@@ -301,8 +299,8 @@ func TestCheckEndsWithTheCertificate(t *testing.T) {
 	}
 }
 
-// Whatever is revoked in whatever order, these are refused and no others, and no list
-// that was written later forgets one, also where the register was lost.
+// Exactly the revoked certificates are refused, in whatever order they were revoked, and no later list forgets one,
+// also if the register was lost.
 func TestTheListIsWhatWasRevoked(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ca")
@@ -347,7 +345,7 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 	})
 }
 
-// The file is replaced all the time while many ask: whoever was revoked first stays so.
+// The file is replaced constantly while many check: the first revoked certificate stays revoked.
 func TestCheckWhileTheListChanges(t *testing.T) {
 	t.Parallel()
 	dir := certstest.New(t)
@@ -385,8 +383,7 @@ func TestCheckWhileTheListChanges(t *testing.T) {
 	wg.Wait()
 }
 
-// What ended a handshake has one of few names, and is nobody's refusal where the other side
-// only went away.
+// The end of a handshake has one of few reasons, and is not a refusal if the other side only left.
 func TestRefusalsHaveNames(t *testing.T) {
 	dir, other := certstest.New(t), certstest.New(t)
 	server := testkit.Value(Server(certs.IssuedFiles(dir, certs.RoleAggregator, "agg")))
@@ -470,14 +467,14 @@ func certificateOf(t *testing.T, dir string, change func(*x509.Certificate)) cer
 	return f
 }
 
-// BenchmarkCheck is what a message costs.
+// BenchmarkCheck measures the cost per message.
 func BenchmarkCheck(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "ca")
 	testkit.Must(b, authority.Create(dir))
 	for _, role := range []certs.Role{certs.RoleAggregator, certs.RoleNode} {
 		testkit.Must(b, authority.Issue(dir, role, "x", []string{"h"}, time.Hour))
 	}
-	// A thousand that left.
+	// A thousand sites that left.
 	register := testkit.Value(os.OpenFile(filepath.Join(dir, "issued.jsonl"), os.O_WRONLY|os.O_APPEND, 0))
 	for i := range 1000 {
 		line := authority.Entry{Time: time.Now().UTC(), Event: authority.EventRevoked, Serial: fmt.Sprintf("%x", i+1)}

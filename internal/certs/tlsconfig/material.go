@@ -11,16 +11,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// material is what Files hold, checked.
+// material is the checked content of Files.
 type material struct {
 	pair        tls.Certificate
 	roots       *x509.CertPool
-	authorities []*x509.Certificate // what roots holds
+	authorities []*x509.Certificate // the content of roots
 }
 
-// loadMaterial reads and checks all three files: they parse, key and certificate
-// belong together, the certificate is valid now, signed by the authority, and
-// made for one of the roles.
+// loadMaterial reads and checks all three files: they parse, key and certificate match, and the certificate is valid
+// now, signed by the authority, and made for one of the roles.
 func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ...certs.Role) (*material, error) {
 	for _, field := range []struct{ name, path string }{{"ca", f.CA}, {"cert", f.Cert}, {"key", f.Key}} {
 		if field.path == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// Peer is the other side of a connection, by its certificate.
+// Peer is the other side of a connection, identified by its certificate.
 type Peer struct {
 	key      certificateKey
 	notAfter time.Time
@@ -20,10 +20,9 @@ func NewPeer(c *x509.Certificate) *Peer { return &Peer{key: keyOf(c), notAfter: 
 // Expires is the end of the peer's certificate.
 func (p *Peer) Expires() time.Time { return p.notAfter }
 
-// Check says whether a peer's certificate has expired (ErrExpired) or was revoked
-// (ErrRevoked) since its handshake. It is for every message: it looks at the file of
-// revoked certificates ten times a second at most, and otherwise in memory. A file that
-// can no longer be relied on says what it said last.
+// Check returns an error if a peer's certificate has expired (ErrExpired) or was revoked (ErrRevoked) since its
+// handshake. It is called for every message: it checks the revocation file at most ten times a second, and otherwise
+// memory. If the file becomes unusable, its last content counts.
 func (c *Credentials) Check(p *Peer) error {
 	now := c.now()
 	if now.After(p.notAfter) {
@@ -33,9 +32,8 @@ func (c *Credentials) Check(p *Peer) error {
 	return c.checkRevoked(p, now)
 }
 
-// Revoked says whether a peer's certificate is revoked as the file has it now; that it may
-// have expired does not matter. It is for what was received before; [Credentials.Reload]
-// comes first where the answer must be of this moment.
+// Revoked returns an error if a peer's certificate is revoked in the loaded list, whether or not it has expired. It
+// is for messages received before; call [Credentials.Reload] first if the answer must be current.
 func (c *Credentials) Revoked(p *Peer) error { return c.checkRevoked(p, c.now()) }
 
 func (c *Credentials) checkRevoked(p *Peer, now time.Time) error {
@@ -50,8 +48,8 @@ func (c *Credentials) checkRevoked(p *Peer, now time.Time) error {
 	return known.check(p.key)
 }
 
-// Edition is another number whenever other certificates may be revoked than before; 0
-// where no list is configured.
+// Edition is a number that changes whenever the set of revoked certificates may have changed; 0 if no list is
+// configured.
 func (c *Credentials) Edition() uint64 {
 	if c.revoked == nil {
 		return 0
@@ -59,8 +57,7 @@ func (c *Credentials) Edition() uint64 {
 	return c.revoked.version.Load()
 }
 
-// admit refuses a new connection whose certificate is revoked, or of which the list says
-// nothing. refresh comes before.
+// admit refuses a new connection whose certificate is revoked, or whose authority has no list. Call refresh first.
 func (c *Credentials) admit(peer *x509.Certificate) error {
 	if c.revoked == nil {
 		return nil

@@ -18,15 +18,14 @@ var ErrRejected = errors.New("certificate not accepted by the other side")
 // limits bound the steps of a probe.
 type limits struct {
 	dial, handshake time.Duration
-	verdict         time.Duration // the wait for a server that may have nothing to say
+	verdict         time.Duration // the wait for a server that may send nothing
 }
 
-// Probe makes one connection to a server of this authority and tells whether
-// the two sides trust each other. gRPC reports a failed handshake only as
-// unavailable, as if the server were down; Probe tells the two apart.
+// Probe makes one connection to a server of this authority and tells whether the two sides trust each other. gRPC
+// reports a failed handshake only as unavailable, as if the server were down; Probe distinguishes them.
 //
-// It returns nil when they do, and also when nobody can tell: the server cannot
-// be reached, is silent, or has troubles of its own. All that may pass.
+// It returns nil if they do, and also if that is unknown: the server cannot be reached, is silent, or has its own
+// problems. All that may be temporary.
 func Probe(ctx context.Context, address string, config *tls.Config) error {
 	return probe(ctx, address, config, limits{dial: 5 * time.Second, handshake: 5 * time.Second,
 		verdict: 2 * time.Second})
@@ -54,9 +53,8 @@ func probe(ctx context.Context, address string, config *tls.Config, within limit
 	return nil // all is well, or the connection broke
 }
 
-// handshake returns what ended the handshake, or the server's verdict on our
-// certificate. In TLS 1.3 a server looks at that after the client's handshake is
-// done; its refusal is the first thing to read.
+// handshake returns why the handshake ended, or the server's verdict on our certificate. In TLS 1.3 a server checks
+// that after the client's handshake is done; its refusal is the first thing to read.
 func handshake(conn *tls.Conn, within limits) error {
 	if err := conn.SetDeadline(time.Now().Add(within.handshake)); err != nil {
 		return err
@@ -71,8 +69,7 @@ func handshake(conn *tls.Conn, within limits) error {
 	return err
 }
 
-// refusal gives the server's alert a meaning. crypto/tls tells alerts apart in
-// words only.
+// refusal interprets the server's alert. crypto/tls distinguishes alerts only by text.
 func refusal(address string, alert error) error {
 	switch text := alert.Error(); {
 	case strings.Contains(text, "expired certificate"):

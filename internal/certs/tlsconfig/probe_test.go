@@ -17,8 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// listen serves every connection with serve until the test ends, and returns
-// the address.
+// listen serves every connection with serve until the test ends, and returns the address.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,8 +39,8 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// speaks is a server that says a byte once the handshake is done, as one of
-// HTTP/2 does, and then waits for the client to go.
+// speaks is a server that sends a byte after the handshake, as an HTTP/2 server does, and then waits for the client
+// to leave.
 func speaks(config *tls.Config) func(net.Conn) {
 	return func(raw net.Conn) {
 		conn := tls.Server(raw, config)
@@ -61,7 +60,7 @@ func awaitEnd(conn net.Conn) {
 	}
 }
 
-// unchecked presents a certificate whatever it is, to whatever server.
+// unchecked presents any certificate to any server.
 func unchecked(t *testing.T, f certs.Files) *tls.Config {
 	t.Helper()
 	pair := testkit.Value(tls.LoadX509KeyPair(f.Cert, f.Key))
@@ -80,7 +79,7 @@ func TestProbe(t *testing.T) {
 	elsewhere := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "aggregator.example"))
 	old := testkit.Value(Server(certs.IssuedFiles(aged, certs.RoleAggregator, "agg")))
 
-	// A certificate that was good when it was loaded, two hours ago.
+	// A certificate that was valid when it was loaded, two hours ago.
 	f := certs.IssuedFiles(dir, certs.RoleNode, "north")
 	expiring := newCredentials(f, 0, certs.RoleNode)
 	testkit.Value(expiring.inOrder())
@@ -109,7 +108,7 @@ func TestProbe(t *testing.T) {
 		name   string
 		serve  func(net.Conn)
 		client *tls.Config
-		want   error  // nil: any error, or none where says is empty
+		want   error  // nil accepts any error, or none if says is empty
 		says   string // part of the error
 	}{
 		{"good", speaks(good), client, nil, ""},
@@ -187,8 +186,8 @@ func TestProbeServerDown(t *testing.T) {
 	}
 }
 
-// A caller that goes away is not held up by a server that says nothing, before
-// the handshake or after it. With these limits nothing else would end the probe.
+// A silent server does not delay a caller that cancels, before the handshake or after it. With these limits nothing
+// else would end the probe.
 func TestProbeEndsWithItsContext(t *testing.T) {
 	dir := certstest.New(t)
 	client := testkit.Value(Client(certs.IssuedFiles(dir, certs.RoleNode, "north"), "127.0.0.1"))

@@ -18,8 +18,8 @@ const (
 	RefusedExpired       = "expired"
 	RefusedRevoked       = "revoked"
 	RefusedIdentity      = "no_identity"     // no role and name, or several
-	RefusedCertificate   = "bad_certificate" // made for other things, or malformed
-	RefusedOwnFiles      = "own_files"       // the own files, or the list of revoked certificates, are not in order
+	RefusedCertificate   = "bad_certificate" // made for another purpose, or malformed
+	RefusedOwnFiles      = "own_files"       // the own files, or the revocation list, are not in order
 	RefusedProtocol      = "protocol"        // no TLS 1.3
 	RefusedByPeer        = "by_peer"         // the other side does not accept us
 	RefusedOther         = "other"
@@ -31,12 +31,12 @@ func Refusals() []string {
 		RefusedCertificate, RefusedOwnFiles, RefusedProtocol, RefusedByPeer, RefusedOther}
 }
 
-// ownError is about this side's files.
+// ownError concerns this side's files.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
 
-// peerError is about a certificate that an authority of ours signed.
+// peerError concerns a certificate that one of our authorities signed.
 type peerError struct {
 	error
 	name, certificate string
@@ -49,8 +49,8 @@ func newPeerError(state tls.ConnectionState, err error) error {
 	return &peerError{err, name, certificate}
 }
 
-// RefusedPeer names, as [PeerName], whom a handshake of a server turned away. Both are
-// empty where the certificate is not of an authority of ours: whom it names then says nothing.
+// RefusedPeer returns, like [PeerName], the peer that a server's handshake refused. Both are empty if the certificate
+// is not from one of our authorities, because its name then proves nothing.
 func RefusedPeer(err error) (name, certificate string) {
 	var e *peerError
 	if errors.As(err, &e) {
@@ -59,8 +59,8 @@ func RefusedPeer(err error) (name, certificate string) {
 	return "", ""
 }
 
-// Refusal is the reason why a server's handshake ended with an error, empty where nobody
-// was refused: the other side went away, or said nothing. That is what a probe of the port does.
+// Refusal is why a server's handshake failed, or empty if nobody was refused: the other side left, or sent nothing,
+// as a port probe does.
 func Refusal(err error) string {
 	var network net.Error
 	var remote *net.OpError
@@ -85,7 +85,7 @@ func Refusal(err error) string {
 		errors.Is(err, net.ErrClosed):
 		return ""
 	}
-	// crypto/tls tells these apart in words only.
+	// crypto/tls distinguishes these only by text.
 	switch text := err.Error(); {
 	case strings.Contains(text, "didn't provide a certificate"):
 		return RefusedNoCertificate

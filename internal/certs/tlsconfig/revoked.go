@@ -17,47 +17,47 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// lookEvery is how often at most the file is looked at for messages: what is revoked is
-// refused no later than that after the file was replaced.
+// lookEvery is the minimum time between checks of the file for messages: a revocation takes effect at most this long
+// after the file was replaced.
 const lookEvery = 100 * time.Millisecond
 
-// revoked are the certificates that a file of lists revokes. It is never changed.
+// revoked are the certificates that a file of lists revokes. It is immutable.
 type revoked struct {
 	certificates map[certificateKey]x509.RevocationListEntry
 	numbers      map[string]*big.Int // of each authority's list, by its name in DER
-	until        time.Time           // when the first of the lists is too old
+	until        time.Time           // when the first of the lists becomes too old
 }
 
-// certificateKey names a certificate: its issuer in DER and its serial.
+// certificateKey identifies a certificate: its issuer in DER and its serial.
 type certificateKey struct{ issuer, serial string }
 
 func keyOf(c *x509.Certificate) certificateKey {
 	return certificateKey{string(c.RawIssuer), string(c.SerialNumber.Bytes())}
 }
 
-// revokedFile is a file of lists of revoked certificates, read again when it was replaced.
+// revokedFile is a file of revocation lists, reloaded when it was replaced.
 type revokedFile struct {
 	path string
 	now  func() time.Time
 
 	began  time.Time
-	looked atomic.Int64 // when it was looked at, since began
-	// good is what the file said when it could last be relied on, nil before it could.
+	looked atomic.Int64 // time of the last check, since began
+	// good is the last valid content, nil before the first.
 	good    atomic.Pointer[revoked]
 	version atomic.Uint64 // how often good was set
 
 	mu          sync.Mutex
 	authorities []*x509.Certificate
-	read        os.FileInfo // of what was read last, nil where that was nothing
-	problem     error       // why the file cannot be relied on
+	read        os.FileInfo // of the file last read, or nil
+	problem     error       // why the file is unusable
 }
 
 func newRevokedFile(path string, now func() time.Time) *revokedFile {
 	return &revokedFile{path: path, now: now, began: time.Now()}
 }
 
-// refresh looks at the file now, if there is to be one, for the authorities whose lists it must hold.
-// The error, which matches ErrList, says why nobody new may be let in.
+// refresh checks the file now, if one is configured, for the authorities whose lists it must have. The error, which
+// matches ErrList, says why no new peer may be accepted.
 func (f *revokedFile) refresh(authorities []*x509.Certificate) error {
 	if f == nil {
 		return nil
@@ -70,8 +70,8 @@ func (f *revokedFile) refresh(authorities []*x509.Certificate) error {
 	return f.look()
 }
 
-// glance looks at the file unless somebody did a short while before now, or does at the
-// moment. It reads no clock, which costs more than all the rest.
+// glance checks the file unless somebody did shortly before now, or is doing so. It does not read the clock, which
+// would cost more than everything else.
 func (f *revokedFile) glance(now time.Time) {
 	last := f.looked.Load()
 	if now.Sub(f.began)-time.Duration(last) < lookEvery || !f.mu.TryLock() {
@@ -79,7 +79,7 @@ func (f *revokedFile) glance(now time.Time) {
 	}
 	defer f.mu.Unlock()
 	if f.looked.Load() == last {
-		_ = f.look() // handshakes and the watch hear of it
+		_ = f.look() // handshakes and the watch report it
 	}
 }
 
@@ -93,7 +93,7 @@ func (f *revokedFile) look() error {
 			" the configuration", certs.ErrList, err)
 	case f.read == nil || !os.SameFile(info, f.read) || info.Size() != f.read.Size() ||
 		!info.ModTime().Equal(f.read.ModTime()):
-		// The file's time comes first: a change during the read is seen next time.
+		// The file's time comes first, so that a change during the read is seen next time.
 		f.load(info)
 	}
 	if f.problem != nil {
@@ -125,8 +125,7 @@ func (f *revokedFile) load(info os.FileInfo) {
 	f.version.Add(1)
 }
 
-// parseLists reads lists in PEM, or one in DER. Each must be signed by one of the
-// authorities.
+// parseLists parses PEM lists, or one DER list. Each must be signed by one of the authorities.
 func parseLists(raw []byte, authorities []*x509.Certificate) (*revoked, error) {
 	lists := [][]byte{}
 	for rest := raw; ; {
@@ -183,7 +182,7 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 	return nil
 }
 
-// holds refuses lists that were to be replaced by a moment.
+// holds refuses lists that should have been replaced by a moment.
 func (r *revoked) holds(at time.Time) error {
 	if at.After(r.until) {
 		return fmt.Errorf("%w: it was to be replaced by %s; write a new one with `conclave site crl`", certs.ErrList,
@@ -192,8 +191,7 @@ func (r *revoked) holds(at time.Time) error {
 	return nil
 }
 
-// follows refuses lists that are older than those before: they would revive what was
-// revoked since.
+// follows refuses lists that are older than the previous ones, because they would revive what was revoked since.
 func (r *revoked) follows(before *revoked) error {
 	if before == nil {
 		return nil
@@ -206,7 +204,7 @@ func (r *revoked) follows(before *revoked) error {
 	return nil
 }
 
-// since is follows for the numbers that [Signers.Since] was told.
+// since is follows for the numbers passed to [Signers.Since].
 func (r *revoked) since(numbers map[string]*big.Int) error {
 	for issuer, now := range r.numbers {
 		if number := numbers[issuerSHA256(issuer)]; number != nil && now.Cmp(number) < 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 )
 
-// Sign signs a statement by the role's own certificate.
+// Sign signs a statement with the role's own certificate.
 func (c *Credentials) Sign(s attest.Statement) (attest.Signature, error) {
 	m, err := c.current()
 	if err != nil {
@@ -15,7 +15,7 @@ func (c *Credentials) Sign(s attest.Statement) (attest.Signature, error) {
 	return attest.Sign(m.pair, s)
 }
 
-// Authorities are those that the role believes, as they are now.
+// Authorities are the authorities that the role currently trusts.
 func (c *Credentials) Authorities() ([]*x509.Certificate, error) {
 	m, err := c.current()
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 )
 
-// Signers tells whose signatures count: those of certificates that were issued under an authority in a file, and that
-// the list of revoked certificates, where there is one, does not have. Both files are read again when they change.
+// Signers decides whose signatures count: certificates issued under an authority in a file, and not in the revocation
+// list, if there is one. Both files are reloaded when they change.
 type Signers struct {
 	ca      string
-	revoked *revokedFile // nil where there is no list
+	revoked *revokedFile // nil without a list
 	since   map[string]*big.Int
 }
 
-// NewSigners takes the authority's file and its list from a role's files, and a clock.
+// NewSigners uses the authority's file and its list from a role's files, and a clock.
 func NewSigners(f certs.Files, now func() time.Time) *Signers {
 	s := &Signers{ca: f.CA}
 	if f.Revoked != "" {
@@ -30,7 +30,8 @@ func NewSigners(f certs.Files, now func() time.Time) *Signers {
 	return s
 }
 
-// Check says why a signer's certificate is not good at a moment. Errors match [attest.ErrChain], ErrRevoked or ErrList.
+// Check returns why a signer's certificate is not valid at a moment. Errors match [attest.ErrChain], ErrRevoked or
+// ErrList.
 func (s *Signers) Check(by attest.Signer, moment time.Time) error {
 	raw, err := pemfile.Read(s.ca)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Signers) Check(by attest.Signer, moment time.Time) error {
 	return known.check(key)
 }
 
-// Numbers are those of the lists that were relied on last, by the SHA-256 of their authority's name in hex.
+// Numbers are the numbers of the last valid lists, by the SHA-256 of their authority's name in hex.
 func (s *Signers) Numbers() map[string]string {
 	numbers := map[string]string{}
 	if s.revoked == nil || s.revoked.good.Load() == nil {
@@ -70,7 +71,7 @@ func (s *Signers) Numbers() map[string]string {
 	return numbers
 }
 
-// Since has lists refused that are older than those of such numbers, of which another process may know.
+// Since makes it refuse lists older than these numbers, which another process may have recorded.
 func (s *Signers) Since(numbers map[string]string) {
 	s.since = map[string]*big.Int{}
 	for issuer, text := range numbers {

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Signatures count while their certificate is good at that moment, and no longer.
+// Signatures count while their certificate is valid at that moment, and no longer.
 func TestWhoseSignaturesCount(t *testing.T) {
 	dir := certstest.New(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, time.Hour))
@@ -57,11 +57,11 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	if err := listed.Check(by, now); !errors.Is(err, certs.ErrRevoked) {
 		t.Errorf("revoked: %v, want ErrRevoked", err)
 	}
-	// The list from before is not taken again, by this process or by the next one that is told of the numbers.
+	// The older list is refused by this process, and by the next one that is told the numbers.
 	numbers := listed.Numbers()
 	testkit.Must(t, os.WriteFile(list, older, 0o600))
 	next := tlsconfig.NewSigners(certs.Files{CA: files.CA, Revoked: list}, time.Now)
-	testkit.Must(t, next.Check(by, now)) // it is not told yet
+	testkit.Must(t, next.Check(by, now)) // it does not know the numbers yet
 	next.Since(numbers)
 	for _, s := range []*tlsconfig.Signers{listed, next} {
 		if err := s.Check(by, now); !errors.Is(err, certs.ErrList) || !strings.Contains(err.Error(), "an older one") {
@@ -73,7 +73,7 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	}
 }
 
-// A list that was to be replaced by a moment is not used at it, whatever the clock says.
+// A list that should have been replaced by a moment is not used then, whatever the clock says.
 func TestAnOldListIsNotUsedWhereTheClockWasSetBack(t *testing.T) {
 	dir := certstest.New(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleApprover, "ann", nil, 3*time.Hour))

@@ -1,10 +1,9 @@
-// Package tlsconfig has the TLS settings of the roles, from files that are read again when
-// they change, and says of a peer whether its certificate is still good.
+// Package tlsconfig has the TLS settings of the roles, from files that are reloaded when they change, and checks
+// whether a peer's certificate is still valid.
 //
-// Start with [Server] or [Client]. Both sides always present a certificate, and speak TLS
-// 1.3 only. Files that were replaced on disk are used from the next handshake on;
-// connections keep what they were made with, and [Credentials.Check] looks at the other
-// side's certificate for every message. Revocation takes effect where the new list is.
+// Start with [Server] or [Client]. Both sides always present a certificate, and use only TLS 1.3. Replaced files are
+// used from the next handshake on. Existing connections keep their settings, and [Credentials.Check] checks the other
+// side's certificate for every message. Revocation takes effect on peers that have the new list.
 //
 // [Probe] and [Refusal] tell why a handshake failed.
 package tlsconfig
@@ -19,14 +18,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 )
 
-// protocols are offered in the handshake; gRPC insists on h2.
+// protocols are offered in the handshake; gRPC requires h2.
 var protocols = []string{"h2", "http/1.1"}
 
-// Server is what an aggregator listens with: TLS 1.3, a client certificate
-// of the same authority required. The files are checked now, with an error that
-// names the file and what to do, and again when they change on disk.
+// Server is an aggregator's listener configuration: TLS 1.3 with a required client certificate of the same authority.
+// The files are checked now, with an error that names the file and the fix, and again when they change on disk.
 //
-// It accepts clients of every role: ask [certs.PeerIdentity] before answering.
+// It accepts clients of every role: check [certs.PeerIdentity] before answering.
 func Server(f certs.Files) (*tls.Config, error) {
 	c, err := NewServerCredentials(f)
 	if err != nil {
@@ -43,8 +41,8 @@ func (c *Credentials) ServerTLS() *tls.Config {
 		if err != nil {
 			return nil, ownError{err}
 		}
-		// A config of its own per handshake also means that no session is
-		// resumed, so that every connection is checked against today's files.
+		// A new config per handshake also prevents session resumption, so that every connection is checked against
+		// the current files.
 		return &tls.Config{
 			MinVersion:   tls.VersionTLS13,
 			NextProtos:   protocols,
@@ -66,10 +64,9 @@ func (c *Credentials) ServerTLS() *tls.Config {
 	return config
 }
 
-// Client is what nodes and students dial with: TLS 1.3, their own
-// certificate, and a server that is an aggregator of the same authority and
-// whose certificate names serverName, the host part of the address dialled.
-// Files are checked and read again as in [Server].
+// Client is the dialling configuration of nodes and students: TLS 1.3 with their own certificate. The server must be
+// an aggregator of the same authority whose certificate names serverName, the host part of the address. Files are
+// checked and reloaded as in [Server].
 func Client(f certs.Files, serverName string) (*tls.Config, error) {
 	if serverName == "" {
 		return nil, errors.New("the server's host name is not set; use the host part of the address dialled")
@@ -81,18 +78,17 @@ func Client(f certs.Files, serverName string) (*tls.Config, error) {
 	return c.ClientTLS(serverName), nil
 }
 
-// ClientTLS is [Client] with these credentials. serverName is not empty.
+// ClientTLS is [Client] with these credentials. serverName must not be empty.
 func (c *Credentials) ClientTLS(serverName string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: protocols,
 		ServerName: serverName,
-		// crypto/tls would verify against a fixed set of roots. verifyServer
-		// does the same work with the authority that is on disk now.
+		// crypto/tls would verify against a fixed set of roots. verifyServer does the same with the authority
+		// currently on disk.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
-			// That the own certificate was revoked meanwhile is for the server to say and to
-			// log: its list may be newer.
+			// The server reports and logs that the own certificate was revoked, because its list may be newer.
 			m, err := c.current()
 			if err == nil {
 				err = c.revoked.refresh(m.authorities)

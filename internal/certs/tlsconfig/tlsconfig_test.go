@@ -51,7 +51,7 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	if err == nil {
 		conn.SetDeadline(time.Now().Add(5 * time.Second))
 		if _, err = conn.Write([]byte{1}); err == nil {
-			// A client of TLS 1.3 learns with the first read that it was refused.
+			// A TLS 1.3 client learns of a refusal with the first read.
 			_, err = io.ReadFull(conn, make([]byte, 1))
 		}
 		conn.Close()
@@ -169,7 +169,7 @@ func TestReload(t *testing.T) {
 	works("before", client, true)
 	works("new client before", newClient, false)
 
-	// Half replaced: certificate and key do not fit; the old ones stay in use.
+	// Half replaced: certificate and key do not match, so the old ones stay in use.
 	install(second, "aggregator-agg.crt", "node-north.crt")
 	works("halfway", client, true)
 

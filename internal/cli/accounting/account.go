@@ -105,7 +105,7 @@ func printAccount(a accountAnswer) {
 	fmt.Printf("  %-16s %s\n", "pategan_moments", figure(a.DataDependent.PATEGANMoments))
 }
 
-// printTelling says what an (epsilon, delta) means.
+// printTelling explains an (epsilon, delta).
 func printTelling(t meaning.Telling, g meaning.Guarantee) {
 	fmt.Printf("%s protection: %s (%s)\n", g.Strength(), g.Why(), meaning.Source)
 	fmt.Println(t.Sentence("one unit"))

@@ -68,7 +68,7 @@ func withStore(ctx context.Context, path string, do func(context.Context, *coord
 	return errors.Join(do(ctx, store), store.Close())
 }
 
-// writeBackup leaves a whole file, which its owner alone reads, or none.
+// writeBackup writes a complete file that only its owner can read, or none.
 func writeBackup(ctx context.Context, store *coordinator.Store, path string) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--out: %s is already there; name another file", path)

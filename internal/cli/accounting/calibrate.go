@@ -23,8 +23,7 @@ type calibrated struct {
 	Unanimous *int64 `json:"unanimous_teachers"`
 }
 
-// calibrateFlags are a target, an event but for its noise or its number, and one
-// of these.
+// calibrateFlags are a target, an event without its noise or its number, and one of these two.
 type calibrateFlags struct {
 	kind                      string
 	epsilon, delta            float64
@@ -153,7 +152,7 @@ func noiseOf(e *privacy.Event) (name string, noise *float64) {
 	return "", nil
 }
 
-// mostQueries is the event with the noise, as often as the target allows.
+// mostQueries is the event with this noise, as often as the target allows.
 func mostQueries(e privacy.Event, noise float64, target privacy.Budget) (privacy.Event, error) {
 	_, field := noiseOf(&e)
 	*field = noise

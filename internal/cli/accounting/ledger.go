@@ -50,14 +50,14 @@ func verify(path, certificatePath, format string) error {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	v, err := ledger.VerifyStrict(bytes.NewReader(raw))
-	// A certificate says where the ledger of its run ends, so that missing entries are noticed. Without one, an
-	// open run may mean that the ledger was cut off.
+	// A certificate says where the ledger of its run ends, so that missing entries are noticed. Without one, an open
+	// run may mean that the end of the ledger was removed.
 	open := errors.Is(err, ledger.ErrUnclosed)
 	if err != nil && !(open && certificatePath != "") {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	var stated, earlier []string
-	var unknown error // the certificate's pipeline, at this program
+	var unknown error // this program does not know the certificate's pipeline
 	if certificatePath != "" {
 		c, err := certificate.Read(certificatePath)
 		if err != nil {
@@ -134,7 +134,7 @@ func printVerification(v ledger.Verification, stated []string, unknown error) er
 	type maskedJSON struct {
 		*masking.Group
 		Sites       int     `json:"sites"`
-		Share       float64 `json:"share"` // of each site, of the variance that is needed
+		Share       float64 `json:"share"` // of each site, relative to the needed variance
 		NoiseFactor float64 `json:"noise_factor"`
 	}
 	type runJSON struct {

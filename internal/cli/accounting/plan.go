@@ -43,8 +43,8 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// plan forecasts what the run of a file will ask and cost. A node without a number of teachers counts as having
-// all of the run's.
+// plan forecasts what the run of a file will ask and cost. If node has no number of teachers, it has all of the
+// run's.
 func plan(path string, node run.Node) (*run.Forecast, error) {
 	spec, err := runfile.Load(path)
 	if err != nil {

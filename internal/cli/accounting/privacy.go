@@ -1,5 +1,5 @@
-// Package accounting has the commands about what releases cost and claim:
-// ledger verify and the calculator privacy.
+// Package accounting has the commands about the cost of releases and about claims: ledger verify and the calculator
+// privacy.
 package accounting
 
 import (
@@ -17,8 +17,7 @@ func Commands() []*cobra.Command {
 	return []*cobra.Command{ledgerCommand(), privacyCommand()}
 }
 
-// privacyCommand is the calculator: what releases cost, which noise a budget
-// wants, what a run will spend and send.
+// privacyCommand is the calculator: what releases cost, which noise a budget needs, what a run will spend and send.
 func privacyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "privacy COMMAND", Short: "account for releases, calibrate noise, plan a run"}
 	for _, below := range []*cobra.Command{accountCommand(), calibrateCommand(), planCommand()} {
@@ -30,8 +29,8 @@ func privacyCommand() *cobra.Command {
 
 type runFunc = func(c *cobra.Command, args []string) error
 
-// interruptible ends a command that only computes when its context ends: the computation is abandoned and ends
-// with the program.
+// interruptible ends a purely computing command when its context ends: the computation is abandoned and ends with the
+// program.
 func interruptible(command runFunc) runFunc {
 	return func(c *cobra.Command, args []string) error {
 		done := make(chan error, 1)
@@ -53,7 +52,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// describe writes an event as in the ledger, without quotes and braces.
+// describe formats an event as in the ledger, without quotes and braces.
 func describe(e privacy.Event) string {
 	raw, err := json.Marshal(e)
 	if err != nil {

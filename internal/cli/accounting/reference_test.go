@@ -44,8 +44,8 @@ type referenceSelection struct {
 	Basic    float64 `json:"epsilon_basic"`
 }
 
-// bestEpsilon converts divergences at a few orders; the command has more of
-// them, so that it must not be above.
+// bestEpsilon converts divergences at a few orders; the command uses more orders, so its result must not exceed this
+// one.
 func bestEpsilon(orders, rho []float64, delta float64) float64 {
 	best := math.Inf(1)
 	for i, a := range orders {
@@ -116,7 +116,7 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 		return *a.DataDependent.RDP, bestEpsilon(r.Orders, r.DataDependent, delta), true
 	})
 	each("confident_threshold", func(r referenceRow) (float64, float64, bool) {
-		// Not answered: the test is all that is paid for.
+		// Not answered: only the test is charged.
 		a := account(delta, map[string]any{
 			"kind": "confident-gnmax", "threshold": r.Threshold, "sigma1": r.Sigma, "sigma2": 1,
 			"answered": false, "votes": []any{r.Votes},

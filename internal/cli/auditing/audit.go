@@ -1,5 +1,5 @@
-// Package auditing has the command that tests the privacy claim. It needs a whole aggregator, which the
-// commands that only compute do without.
+// Package auditing has the command that tests the privacy claim. It needs a whole aggregator, unlike the commands
+// that only compute.
 package auditing
 
 import (
@@ -103,11 +103,10 @@ func eventWords(events []privacy.Event) string {
 	return strings.Join(words, "; ")
 }
 
-// auditWatch shows how far an audit is: a line that is written over on a
-// terminal, a line per case elsewhere.
+// auditWatch shows the progress of an audit: an updated line on a terminal, a line per case elsewhere.
 type auditWatch struct {
 	terminal bool
-	began    time.Time // the case
+	began    time.Time // start of the case
 	name     string
 	shown    time.Time
 }

@@ -1,5 +1,5 @@
-// Package authority has the commands of certificates: certs for a cluster that
-// one person sets up, site for one whose sites keep their own keys.
+// Package authority has the commands for certificates: certs for a cluster that one person sets up, site for one
+// whose sites keep their own keys.
 package authority
 
 import (
@@ -17,7 +17,7 @@ func Commands() []*cobra.Command { return []*cobra.Command{certsCommand(), siteC
 // maxDays is ten years; an authority does not last longer.
 const maxDays = 3650
 
-// checkDays refuses a number of days that a flag cannot have.
+// checkDays refuses an invalid number of days in a flag.
 func checkDays(flag string, days, least int) error {
 	if days < least || days > maxDays {
 		return cli.Misuse("--%s %d: use %d to %d", flag, days, least, maxDays)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
-// fingerprintCommand shows the key of a certificate as a masked run's members and a policy's peers name it.
+// fingerprintCommand shows a certificate's key in the form that a masked run's members and a policy's peers use.
 func fingerprintCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fingerprint CERTIFICATE.crt [--format json]",

@@ -1,4 +1,4 @@
-// Package proving has the commands that pack the results of a run and that check them.
+// Package proving has the commands that pack and verify the results of a run.
 package proving
 
 import (
@@ -108,7 +108,7 @@ var verdicts = map[proof.State]string{
 	proof.Failed:  "NOT GENUINE: something does not hold",
 }
 
-// visible makes words out of the files fit for a terminal: they could move its cursor over a line that fails.
+// visible makes text from the files safe for a terminal, where it could overwrite a line that reports a failure.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -13,7 +13,7 @@ type runStatus struct {
 	Reason   string `json:"reason,omitempty"`
 	Pipeline string `json:"pipeline"`
 	Purpose  string `json:"purpose,omitempty"`
-	// Study is the study that the run is of.
+	// Study is the run's study.
 	Study        *study.Block `json:"study,omitempty"`
 	Epsilon      float64      `json:"epsilon"`
 	Delta        float64      `json:"delta"`
@@ -46,7 +46,7 @@ type runResult struct {
 	SHA256 string `json:"sha256"`
 }
 
-// shownRun is a run with how far it is, and its run.yaml while that is kept.
+// shownRun is a run with its progress, and its run.yaml while that is stored.
 type shownRun struct {
 	runStatus
 	Progress *runProgress `json:"progress,omitempty"`
@@ -74,7 +74,7 @@ type datasetBudget struct {
 	Open            uint32  `json:"open"`
 	Waiting         uint32  `json:"waiting"`
 	Workers         uint32  `json:"workers"`
-	// Study is the one that all its runs must be of.
+	// Study is the study that all its runs must belong to.
 	Study *study.Block `json:"study,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-// Package queue has the commands about the runs of an aggregator's queue.
+// Package queue has the commands about an aggregator's queued runs.
 package queue
 
 import (
@@ -38,11 +38,10 @@ type client struct {
 	*student.Queue
 	// From the configuration: the dataset, and the path of the authorities' certificates.
 	dataset, authority string
-	json               bool // results are for programs
+	json               bool // print results for programs
 }
 
-// connected adds the flags of a connection to a command, and makes it run with
-// the queue and its argument, "" for none.
+// connected adds the connection flags to a command, and makes it run with the queue and its argument, or "".
 func connected(c *cobra.Command, run func(context.Context, *client, string) error) *cobra.Command {
 	path := c.Flags().String("config", "",
 		"a student's YAML `file` with the aggregator's address, the dataset and the certificate")
@@ -65,7 +64,7 @@ func connected(c *cobra.Command, run func(context.Context, *client, string) erro
 		}
 		q := &client{dialled.Queue(), config.Dataset, config.TLS.CA, *format == "json"}
 		defer q.Close()
-		return run(c.Context(), q, strings.Join(args, "")) // of which there is one at most
+		return run(c.Context(), q, strings.Join(args, "")) // there is at most one
 	}
 	return c
 }

@@ -75,7 +75,7 @@ func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
 	}
 	beside := func(files string, names ...string) string {
 		first, _, _ := strings.Cut(files, ",")
-		folder := filepath.Dir(filepath.Clean(first)) // of a folder of parts, with a slash or without
+		folder := filepath.Dir(filepath.Clean(first)) // a folder of parts, with or without a slash
 		return filepath.Join(append([]string{folder}, names...)...)
 	}
 	for _, path := range []string{beside(e.real, "schema.yaml"), beside(e.synthetic, "model", "schema.yaml")} {

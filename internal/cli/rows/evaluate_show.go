@@ -38,11 +38,10 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 	return nil
 }
 
-// section begins a table with the given head.
+// section starts a table with this head.
 func section(w io.Writer, head ...string) { fmt.Fprintf(w, "\n%s\n", strings.Join(head, "\t")) }
 
-// showModels prints how good models are that learn from the rows, and whether a model can tell the rows from real
-// ones.
+// showModels prints how well models learn from the rows, and whether a model can tell the rows from real ones.
 func showModels(w io.Writer, e *evaluate.Evaluation) {
 	if len(e.Utility) > 0 {
 		section(w, "AUROC (average precision) of classifiers", "train real, test real", "train synthetic, test real",
@@ -68,7 +67,7 @@ func showModels(w io.Writer, e *evaluate.Evaluation) {
 	}
 }
 
-// showColumns prints how similar columns are, alone, in pairs and in larger sets, and what regressions find in
+// showColumns prints the similarity of columns, alone, in pairs and in larger sets, and the results of regressions on
 // them.
 func showColumns(w io.Writer, e *evaluate.Evaluation) {
 	if len(e.Columns) > 0 {
@@ -131,7 +130,7 @@ func ranking(r *evaluate.Ranking) string {
 
 func number(v *float64) string { return shown("%.3f", v) }
 
-// anySize writes a number of any size, which three decimals may show as 0.
+// anySize formats a number of any size, which three decimals might show as 0.
 func anySize(v *float64) string { return shown("%.4g", v) }
 
 func shown(format string, v *float64) string {

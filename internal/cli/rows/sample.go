@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// sampleFlags say what to draw, and where to.
+// sampleFlags say what to draw, and the destination.
 type sampleFlags struct {
 	model, out string
 	where      []string
@@ -153,7 +153,7 @@ func (o *sampleFlags) free(path string) error {
 	return nil
 }
 
-// files are what a sample is written as, and to.
+// files are the format and the paths of a sample.
 func (o *sampleFlags) files(model pipeline.Model) (kind sampleKind, paths []string, err error) {
 	paths = []string{o.out}
 	if model.Schema().Image == nil {
@@ -176,12 +176,12 @@ func (o *sampleFlags) files(model pipeline.Model) (kind sampleKind, paths []stri
 	return kind, append(paths, labels), o.free(labels)
 }
 
-// outsideModel refuses an output that is one of the model's own files, by
-// whatever path: the model could never be read again.
+// outsideModel refuses an output that is one of the model's own files, by any path, because it would destroy the
+// model.
 func outsideModel(out, dir string) error {
 	target, err := os.Stat(out)
 	if err != nil {
-		return nil // a new file, or an error when it is written
+		return nil // a new file, or an error later when it is written
 	}
 	for _, path := range pipeline.ModelFiles(dir) {
 		if own, err := os.Stat(path); err == nil && os.SameFile(own, target) {

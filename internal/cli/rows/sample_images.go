@@ -41,8 +41,8 @@ func kindOfSample(path string) (sampleKind, error) {
 
 const sheetLine = 20
 
-// encodeSample gives the files of a sample: one, or of idx the images and their
-// labels, gzipped where the name ends so.
+// encodeSample returns the files of a sample: one, or for idx the images and their labels, gzipped if the name says
+// so.
 func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, error) {
 	if form, ok := map[sampleKind]string{sampleCSV: tabular.CSV, sampleParquet: tabular.Parquet}[kind]; ok {
 		var b bytes.Buffer

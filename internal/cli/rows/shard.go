@@ -16,10 +16,10 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// maxShards is far above the nodes of a site.
+// maxShards far exceeds the number of a site's nodes.
 const maxShards = 10000
 
-// shardFlags say what to cut, and where to.
+// shardFlags say what to split, and the destination.
 type shardFlags struct {
 	schema, data, out string
 	shards            int
@@ -50,7 +50,7 @@ func shardCommand() *cobra.Command {
 	return c
 }
 
-// shard cuts a site's file into one for each of its nodes.
+// shard splits a site's file into one for each of its nodes.
 func shard(ctx context.Context, o shardFlags) error {
 	schema, err := partition.LoadSchema(o.schema)
 	if err != nil {
@@ -70,7 +70,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	paths := make([]string, o.shards)
 	for i := range paths {
 		paths[i] = filepath.Join(o.out, fmt.Sprintf("shard-%d.csv.gz", i))
-		// All before the first is written: half a set beside another would share persons.
+		// All are checked before the first is written: part of one set beside another would share persons.
 		if _, err := os.Lstat(paths[i]); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s exists; name another folder, or move the earlier shards away", paths[i])
 		}
@@ -90,7 +90,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	return nil
 }
 
-// writeShard writes a gzipped CSV file for its owner alone.
+// writeShard writes a gzipped CSV file that only its owner can read.
 func writeShard(path string, t *partition.Table) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/proposal"
 )
 
-// ask goes through all that is left to do. An empty answer leaves TODO; the end of the answers leaves all that follow.
+// ask asks for everything that is still TODO. An empty answer leaves a TODO; the end of the input leaves the rest.
 func ask(p *proposal.Proposal, in io.Reader, out io.Writer) error {
 	answers := bufio.NewScanner(in)
 	fmt.Fprintln(out, "Answer by public knowledge and not by a look at the rows. Enter alone leaves TODO.")

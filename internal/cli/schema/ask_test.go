@@ -17,7 +17,7 @@ func unfinished() *proposal.Proposal {
 	}}
 }
 
-// Each field that is left is asked for until the answer can be, and the label at the end.
+// Each open field is asked for until the answer is valid, and the label at the end.
 func TestAsk(t *testing.T) {
 	p, out := unfinished(), new(strings.Builder)
 	testkit.Must(t, ask(p, strings.NewReader("low\n0\n\nnorth|south\nnobody\ndead\n"), out))
@@ -32,7 +32,7 @@ label, the column that rows are made for, if any: `
 	testkit.Same(t, "ward", []string{"north", "south"}, p.Columns[1].Categories)
 }
 
-// The end of the answers leaves the rest as it is.
+// The end of the input leaves the rest unchanged.
 func TestAskEnds(t *testing.T) {
 	p := unfinished()
 	testkit.Must(t, ask(p, strings.NewReader("0\n"), new(strings.Builder)))

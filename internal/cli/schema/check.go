@@ -16,20 +16,20 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// reminder says what must not be done to a schema because of its violations.
+// reminder warns against adapting a schema to its violations.
 const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. " +
 	"Never widen them to the minimum or maximum of the rows, which would give two records away."
 
-// checked is what is said of a file.
+// checked is the result for a file.
 type checked struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
-	// Rows is how many were read.
+	// Rows is the number of rows read.
 	Rows       int                 `json:"rows"`
 	Violations []tabular.Violation `json:"violations,omitempty"`
 	// Problem is why the file, or the rest of it, could not be read.
 	Problem string `json:"problem,omitempty"`
-	// Parts are those of a folder or pattern that are wrong.
+	// Parts are the invalid parts of a folder or pattern.
 	Parts    []checked `json:"parts,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
 }
@@ -90,7 +90,7 @@ func check(ctx context.Context, path string, files []string, format string) erro
 		fmt.Println(reminder)
 	}
 	if err == nil && !good {
-		err = &cli.ExitError{Code: 1} // what is wrong has been shown
+		err = &cli.ExitError{Code: 1} // the problems have been shown
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func checkFile(s *partition.Schema, file string) checked {
 	return one
 }
 
-// refuse notes what is wrong with a file, by part where it has some.
+// refuse records what is wrong with a file, by part if it has some.
 func (c *checked) refuse(err error) {
 	var parts *tabular.WrongParts
 	var found *tabular.Violations
@@ -138,12 +138,12 @@ func (c *checked) refuse(err error) {
 	}
 }
 
-// violates tells whether any cell or row does not match the schema.
+// violates reports whether any cell or row violates the schema.
 func (c *checked) violates() bool {
 	return len(c.Violations) > 0 || slices.ContainsFunc(c.Parts, func(part checked) bool { return part.violates() })
 }
 
-// show prints what is said of a file: warnings to standard error, the rest to standard output.
+// show prints the result for a file: warnings to standard error, the rest to standard output.
 func (c *checked) show() {
 	for _, odd := range c.Warnings {
 		cli.Warn(odd)

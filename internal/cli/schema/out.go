@@ -10,7 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// checkOut refuses a file that cannot be written, or not without a word.
+// checkOut refuses an output file that cannot be written, or that exists without permission to replace it.
 func (o *proposeFlags) checkOut() error {
 	folder := filepath.Dir(o.out)
 	switch info, err := os.Stat(folder); {
@@ -38,7 +38,7 @@ func (o *proposeFlags) checkOut() error {
 	return nil
 }
 
-// checkInputs refuses a file that the proposal was made from, by whatever name.
+// checkInputs refuses a file that the proposal was made from, by any name.
 func (o *proposeFlags) checkInputs(read []string) error {
 	for _, path := range read {
 		if sameFile(path, o.out) {
@@ -49,7 +49,7 @@ func (o *proposeFlags) checkInputs(read []string) error {
 	return nil
 }
 
-// sameFile tells whether two paths lead to one file or folder, also by links.
+// sameFile reports whether two paths lead to one file or folder, also through links.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {
@@ -59,9 +59,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// writePrivate writes a file that its owner alone reads, whoever could read the one before.
+// writePrivate writes a file that only its owner can read, whatever the mode of the old one.
 func writePrivate(path string, text []byte) error {
-	// renameio.WriteFile would keep the mode of the one before.
+	// renameio.WriteFile would keep the old file's mode.
 	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o600))
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A schema is for its owner, also where others could read the one before.
+// A schema is only for its owner, even if others could read the old one.
 func TestModeOfTheSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "schema.yaml")
 	testkit.Must(t, os.WriteFile(path, nil, 0o600))

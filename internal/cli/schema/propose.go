@@ -106,7 +106,7 @@ type proposed struct {
 type proposedColumn struct {
 	Name   string           `json:"name"`
 	Kind   string           `json:"kind"`
-	Source partition.Source `json:"source"` // empty where there is nothing to take from anywhere
+	Source partition.Source `json:"source"` // empty if there are no bounds or categories
 	Todo   []string         `json:"todo"`   // fields that are still TODO
 	Remark string           `json:"remark"`
 }
@@ -124,7 +124,7 @@ func (o *proposeFlags) result(p *proposal.Proposal) proposed {
 	return r
 }
 
-// show prints what was proposed of each column, and what is left to do.
+// show prints the proposal for each column, and what is left to do.
 func (o *proposeFlags) show(p *proposal.Proposal) error {
 	w := cli.Columns()
 	fmt.Fprintln(w, "column\tkind\tsource\tleft to do")

@@ -53,7 +53,7 @@ same.`,
 	return c
 }
 
-// admission is how an operator admits the sites of a study.
+// admission is an operator's admission of the sites of a study.
 type admission struct {
 	config, dir string
 	told        map[string]string // fingerprints by site, as people read them out
@@ -94,13 +94,13 @@ func (a *admission) run(ctx context.Context) error {
 	return a.published(stands)
 }
 
-// rosterFile is where the operator keeps the roster of a generation.
+// rosterFile is the path of the operator's copy of a roster generation.
 func (a *admission) rosterFile(generation uint64) string {
 	return filepath.Join(a.dir, "operator", fmt.Sprintf("roster-%d.json", generation))
 }
 
-// notOlder refuses to go on from a roster that is older than the one that was published from here: two of a generation
-// would be signed.
+// notOlder refuses to continue from a roster older than the last one published here: two of one generation would be
+// signed.
 func (a *admission) notOlder(stands *enroll.Standing) error {
 	next := uint64(1)
 	if stands != nil {
@@ -133,7 +133,7 @@ func (a *admission) connect() (*enroll.Operator, error) {
 		func(reason string) { fmt.Fprintf(os.Stderr, "waiting for the aggregator (%s)\n", reason) })
 }
 
-// published keeps the roster, completes the students' folders, and says what to read out.
+// published stores the roster, completes the students' folders, and says what to read out.
 func (a *admission) published(r *enroll.Standing) error {
 	path := a.rosterFile(r.Generation)
 	if err := kit.Place(path, r.Text, 0o644); err != nil {

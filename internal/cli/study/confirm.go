@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/enroll"
 )
 
-// confirmed waits for requests, and returns those whose fingerprints are right, once all sites are in, or for the
-// roster that stands.
+// confirmed waits for requests, and returns those with correct fingerprints once all sites have asked, or for an
+// additional roster.
 func (a *admission) confirmed(ctx context.Context, o *enroll.Operator) ([]enroll.Asking, *enroll.Standing, error) {
 	right := map[string]enroll.Asking{}
 	shown := map[string]bool{}
@@ -79,7 +79,7 @@ func inOrder(sites map[string]enroll.Asking) []enroll.Asking {
 	return all
 }
 
-// confirm has a person, or a flag, say that a site reads out the fingerprint of its request.
+// confirm requires a person, or a flag, to confirm that a site reads out the fingerprint of its request.
 func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
 	fmt.Fprintf(os.Stderr, "site %s asks since %s UTC with the key\n  %s\n", q.Site,
 		q.Received.Format(time.DateTime), certs.SpellFingerprint(q.Fingerprint))

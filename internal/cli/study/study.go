@@ -1,5 +1,4 @@
-// Package study has the commands of a study: its document, the folder that is made of it, and the admission of its
-// sites.
+// Package study has the commands of a study: its document, its folder, and the admission of its sites.
 package study
 
 import (
@@ -107,7 +106,7 @@ func showMade(s *study.Study, dir string, kits []provision.Kit) {
 	fmt.Printf("hand each student a folder below %s%s\n", at("students"), when)
 }
 
-// known refuses a study whose pipelines or stages no site's policy could allow.
+// known refuses a study with pipelines or stages that no site's policy could allow.
 func known(path string) error {
 	s, _, err := study.Read(path)
 	if err != nil {

@@ -34,8 +34,7 @@ func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error 
 	if r.out == "" {
 		return cli.Misuse("--out: name a folder")
 	}
-	// The example is public, so that starting the demo anew breaks no promise:
-	// what an earlier demo left is removed.
+	// The example is public, so restarting the demo breaks no guarantee: the results of an earlier demo are removed.
 	if err := clearDemo(r.out); err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ var demoFiles = []string{
 	"report.html", "report.md", "report.json", "shared", "manifest.json", "signatures.json",
 }
 
-// clearDemo removes what an earlier demo left, and nothing else.
+// clearDemo removes the files of an earlier demo, and nothing else.
 func clearDemo(out string) error {
 	entries, err := os.ReadDir(out)
 	if os.IsNotExist(err) || (err == nil && len(entries) == 0) {

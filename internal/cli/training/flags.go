@@ -16,10 +16,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
-// runFileName is the run.yaml that flags stand for, in the output folder.
+// runFileName is the run.yaml made from flags, in the output folder.
 const runFileName = "run.yaml"
 
-// quickFlags stand for a run.yaml: one file of rows, and the defaults for all that they do not say.
+// quickFlags replace a run.yaml: one file of rows, and defaults for everything that they omit.
 type quickFlags struct {
 	schema, pipeline, unit string
 	epsilon, delta         float64
@@ -30,7 +30,7 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
-	f.Lookup("epsilon").DefValue = "0" // which help leaves out
+	f.Lookup("epsilon").DefValue = "0" // hidden in help
 	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen by --records)")
 	f.IntVar(&q.records, "records", 0, "public number of records; do not count it in the data")
 	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
@@ -38,7 +38,7 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f.StringVar(&q.unit, "unit", "", "what is protected: record, or the schema's column of role unit (default record)")
 }
 
-// given names the flags that describe a run and were given.
+// given names the flags given that describe a run.
 func (q *quickFlags) given(c *cobra.Command) (names []string) {
 	for _, name := range []string{"schema", "epsilon", "delta", "records", "rows", "pipeline", "unit"} {
 		if c.Flags().Changed(name) {
@@ -48,7 +48,7 @@ func (q *quickFlags) given(c *cobra.Command) (names []string) {
 	return names
 }
 
-// text is the run.yaml that the flags stand for. Its paths are absolute.
+// text is the run.yaml for the flags, with absolute paths.
 func (q *quickFlags) text(data string) ([]byte, error) {
 	schema, err := filepath.Abs(q.schema)
 	if err != nil {
@@ -76,8 +76,8 @@ func (q *quickFlags) text(data string) ([]byte, error) {
 	return yaml.Marshal(run)
 }
 
-// write puts the run.yaml into the output folder, and returns its path. One that cannot work leaves nothing
-// there, and a run that has begun keeps its own.
+// write writes the run.yaml to the output folder, and returns its path. An invalid one is not written, and a run that
+// has begun keeps its own.
 func (q *quickFlags) write(data, out string) (string, error) {
 	if q.schema == "" || math.IsNaN(q.epsilon) {
 		return "", cli.Misuse("--schema and --epsilon: both are needed for a file of rows; or name a run.yaml with " +

@@ -1,5 +1,5 @@
-// Package training has the commands that train on this machine, or go on from
-// what was trained: demo, local, post, weights and report.
+// Package training has the commands that train on this machine, or continue from earlier training: demo, local, post,
+// weights and report.
 package training
 
 import (
@@ -26,7 +26,7 @@ func Commands() []*cobra.Command {
 	return []*cobra.Command{demoCommand(), localCommand(), postCommand(), weightsCommand(), reportCommand()}
 }
 
-// resultFlags say where results go and what is shown of them, and of the work before.
+// resultFlags say where results go, and how they and the progress are shown.
 type resultFlags struct {
 	out              string
 	format, logLevel *string
@@ -38,7 +38,7 @@ func (r *resultFlags) add(c *cobra.Command, out string) {
 	r.format, r.logLevel = cli.Format(c), cli.LogLevel(c, "the roles log")
 }
 
-// execute does work that can be watched, and shows its result.
+// execute runs work with a progress display, and shows its result.
 func (r *resultFlags) execute(work func(*zap.Logger, func(run.Status)) (*results.Result, error)) error {
 	log, err := logging.New(logging.Config{Level: *r.logLevel, Format: logging.Auto})
 	if err != nil {
@@ -54,10 +54,10 @@ func (r *resultFlags) execute(work func(*zap.Logger, func(run.Status)) (*results
 	return show(result, *r.format)
 }
 
-// runFlags are those of a run on a cluster of its own.
+// runFlags are the flags of a run on its own local cluster.
 type runFlags struct {
 	resultFlags
-	unregistered bool // of rows that are public
+	unregistered bool // for public rows
 	votes        *string
 }
 
@@ -109,10 +109,10 @@ func localCommand() *cobra.Command {
 	return c
 }
 
-// goesOn says how to go on with a run, or with a stage after one.
+// goesOn says how to continue a run, or a stage after one.
 const goesOn = "interrupted; the same command continues where this one stopped"
 
-// train runs the training on a cluster of its own and shows the result.
+// train runs the training on its own local cluster and shows the result.
 func (r *runFlags) train(ctx context.Context, path string) error {
 	spec, err := runfile.Load(path)
 	if err != nil {
@@ -142,18 +142,18 @@ func ownFolder(out string) error {
 	}
 	for _, path := range []string{
 		filepath.Join("state", "certs", "ca.key"),
-		filepath.Join("state", "run.json"), // of stages that were stopped
-		"certificate.json",                 // a finished run without its state, which is refused as such
+		filepath.Join("state", "run.json"), // from interrupted stages
+		"certificate.json",                 // a finished run without its state, which is refused with that reason
 	} {
 		if _, err := os.Stat(filepath.Join(out, path)); err == nil {
 			return nil
 		}
 	}
 	if len(entries) == 1 && entries[0].Name() == runFileName {
-		return nil // a run of flags whose rows could not be read
+		return nil // a run from flags whose rows could not be read
 	}
 	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
-		return nil // a run that was stopped before it had an authority
+		return nil // a run interrupted before it had an authority
 	}
 	return fmt.Errorf("%s is not empty and not an earlier run; name another folder with --out", out)
 }

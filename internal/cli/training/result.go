@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
 
-// outputs says what each file of a run is, in the order people want them.
+// outputs describes each file of a run, in the order of interest.
 var outputs = []struct{ name, what string }{
 	{"synthetic", "the synthetic rows"},
 	{"not_private", "rows for comparison, NOT PRIVATE: not to be given away"},
@@ -31,7 +31,7 @@ var outputs = []struct{ name, what string }{
 	{"model", "draws more rows at no cost"},
 }
 
-// show prints a result, for people with what they may do next.
+// show prints a result, for people with possible next steps.
 func show(result *results.Result, format string) error {
 	if format == "json" {
 		return cli.PrintJSON(result)
@@ -51,7 +51,7 @@ func show(result *results.Result, format string) error {
 	fmt.Println("files:")
 	w := cli.Columns()
 	for _, o := range outputs {
-		if path := result.Outputs[o.name]; path != "" { // of tables there are no images
+		if path := result.Outputs[o.name]; path != "" { // tables have no images
 			what := o.what
 			if o.name == "model" && len(result.Notes) > 0 {
 				what += ", without what the stages did"
@@ -112,8 +112,8 @@ func showUtility(utility []results.UtilityResult) {
 	}
 }
 
-// invocation is the command by which a person would start this program: `go run` leaves its binary in a folder
-// that is deleted afterwards.
+// invocation is the command with which a person would start this program: `go run` puts its binary in a temporary
+// folder.
 func invocation() string {
 	if path, err := os.Executable(); err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
 		return "go run ./cmd/conclave"

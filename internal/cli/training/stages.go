@@ -93,7 +93,7 @@ func weightsCommand() *cobra.Command {
 	return c
 }
 
-// follow runs the stage on the local run's cluster or on one that is running.
+// follow runs the stage on the local run's cluster, or on a running one.
 func (l *stageFlags) follow(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err

@@ -9,12 +9,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// spender is a student's part in what a dataset spent.
+// spender is a student's share of a dataset's spending.
 type spender struct {
 	Dataset, By string
 	Runs, Open  int
 	Rounds      uint64
-	// Together adds up the epsilon of the runs, an upper bound of what they cost together.
+	// Together is the sum of the runs' epsilons, an upper bound of their joint cost.
 	Together, Most float64
 }
 
@@ -31,7 +31,7 @@ func (c *Cluster) budgets(r *http.Request) (console.View, error) {
 	}{s.budgets, list}}, nil
 }
 
-// spendersOf are the students whose runs spent something or still may, the largest first.
+// spendersOf are the students whose runs have spent something or still may, largest first.
 func spendersOf(runs []*conclavev1.RunStatus) (all []spender) {
 	at := map[[2]string]int{}
 	for _, r := range runs {

@@ -21,34 +21,34 @@ import (
 const (
 	// lookEvery is how often the aggregator is asked while a page shows lists.
 	lookEvery = 500 * time.Millisecond
-	// The whole list of runs is asked for at most as often as leaves restFor times as long in between as it takes, so
-	// that a large cluster is not busy with it. Meanwhile runs that have not ended are looked at, mostLooked of them.
+	// The pause between full lists of runs is at least restFor times as long as a list takes, so as not to load a
+	// large cluster. Meanwhile only unfinished runs, at most mostLooked, are checked.
 	restFor    = 4
 	mostLooked = 50
-	// tooOld is how old a list may be that a page shows at once.
+	// tooOld is how old a list may be to be shown at once.
 	tooOld = 10 * time.Second
 )
 
-// state is what the aggregator said last.
+// state is the aggregator's last answer.
 type state struct {
 	runs    []*conclavev1.RunStatus // newest first
 	budgets []*conclavev1.DatasetBudget
-	nodes   []*conclavev1.NodeStatus // of operators
-	number  uint64                   // another one when something is different
-	at      time.Time                // when it was looked at last
-	listed  time.Time                // when the whole list came
-	took    time.Duration            // that it took
+	nodes   []*conclavev1.NodeStatus // for operators
+	number  uint64                   // changes when the content does
+	at      time.Time                // time of the last check
+	listed  time.Time                // time of the last full list
+	took    time.Duration            // duration of that list
 }
 
-// cache keeps what lists show: with ten thousand runs a page must not wait for all of them.
+// cache has the content of lists: with ten thousand runs a page must not wait for all of them.
 type cache struct {
 	from     Aggregator
 	operator bool
-	turn     chan struct{} // held by who asks
+	turn     chan struct{} // held during requests
 
 	mu     sync.Mutex
 	last   *state          // nil before the first answer
-	behind map[string]bool // runs that this person changed since, "" for anything else
+	behind map[string]bool // runs that this person changed since; "" stands for anything else
 	kick   chan struct{}
 }
 
@@ -57,14 +57,14 @@ func newCache(from Aggregator, operator bool) *cache {
 		behind: map[string]bool{}}
 }
 
-// keep asks when a page found its list old, until the context ends.
+// keep refreshes the lists when a page found them old, until the context ends.
 func (c *cache) keep(ctx context.Context) {
 	c.kick <- struct{}{}
 	go func() {
 		for {
 			select {
 			case <-c.kick:
-				_, _ = c.newer(ctx, lookEvery) // the page that needs it says why it cannot be had
+				_, _ = c.newer(ctx, lookEvery) // the page that needs it reports the error
 			case <-ctx.Done():
 				return
 			}
@@ -72,7 +72,7 @@ func (c *cache) keep(ctx context.Context) {
 	}()
 }
 
-// get returns the lists, not older than tooOld, and with all that this person did.
+// get returns lists that are not older than tooOld and include this person's actions.
 func (c *cache) get(ctx context.Context) (*state, error) {
 	c.mu.Lock()
 	s, behind := c.last, len(c.behind) > 0
@@ -89,14 +89,14 @@ func (c *cache) get(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
-// expire has the next page ask anew about a run that this person changed, or about the nodes where it is empty.
+// expire makes the next page ask again about a run that this person changed, or about the nodes if it is empty.
 func (c *cache) expire(run string) {
 	c.mu.Lock()
 	c.behind[run] = true
 	c.mu.Unlock()
 }
 
-// newer returns lists that are no older than so long before it was called; one caller asks at a time.
+// newer returns lists from at most age before the call; one caller asks at a time.
 func (c *cache) newer(ctx context.Context, age time.Duration) (*state, error) {
 	called := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -163,7 +163,7 @@ func (c *cache) readNodes(ctx context.Context, s *state) (err error) {
 	return err
 }
 
-// look asks about runs that have not ended, and those that this person changed.
+// look asks about unfinished runs, and those that this person changed.
 func (c *cache) look(ctx context.Context, last *state, changed map[string]bool) (*state, error) {
 	s := *last
 	s.at, s.runs = time.Now(), slices.Clone(last.runs)
@@ -187,7 +187,7 @@ func (c *cache) look(ctx context.Context, last *state, changed map[string]bool) 
 		case errors.Is(err, student.ErrNotHeld) && i >= 0:
 			s.runs = slices.Delete(s.runs, i, i+1)
 		case errors.Is(err, student.ErrNotHeld):
-		case err != nil: // it is no longer this person's to see, or the aggregator is away
+		case err != nil: // this person may no longer see it, or the aggregator is away
 			return c.list(ctx)
 		case i >= 0:
 			s.runs[i] = now.GetRun()
@@ -199,7 +199,7 @@ func (c *cache) look(ctx context.Context, last *state, changed map[string]bool) 
 	return &s, c.readNodes(ctx, &s)
 }
 
-// away is the error of a call, in words where the aggregator did not answer in time.
+// away explains the error of a call that the aggregator did not answer in time.
 func away(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the aggregator did not answer within %v (%w); try again when it is there", patience, err)
@@ -215,13 +215,13 @@ func same[M proto.Message](a, b []M) bool {
 	return slices.EqualFunc(a, b, func(a, b M) bool { return proto.Equal(a, b) })
 }
 
-// follow tells a page when the lists are others than those that it shows, by their number.
+// follow notifies a page when the lists' number differs from the one that it shows.
 func (c *cache) follow(ctx context.Context, r *http.Request, changed func()) error {
-	seen, _ := strconv.ParseUint(r.URL.Query().Get("at"), 10, 64) // none is told at once
+	seen, _ := strconv.ParseUint(r.URL.Query().Get("at"), 10, 64) // without a number it is notified at once
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		// What cannot be had now may be a second later.
+		// What fails now may succeed a second later.
 		if s, err := c.newer(ctx, lookEvery/2); err == nil && s.number != seen {
 			seen = s.number
 			changed()
@@ -234,5 +234,5 @@ func (c *cache) follow(ctx context.Context, r *http.Request, changed func()) err
 	}
 }
 
-// events is the stream of a page that shows lists.
+// events is the event stream of a page that shows lists.
 func (s *state) events() string { return "/events?at=" + strconv.FormatUint(s.number, 10) }

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/console"
 )
 
-// certificate is one in a table: of the authority's register, or of a connection.
+// certificate is a row of a table, from the authority's register or a connection.
 type certificate struct {
 	Role, Name, Serial, State, Fingerprint string
 	Ends                                   time.Time
@@ -45,8 +45,8 @@ func (c *Cluster) certificates(r *http.Request) (console.View, error) {
 	}}}, nil
 }
 
-// certificatesOf are those of the authority's register, or without one this person's and those of connected nodes, by
-// their end.
+// certificatesOf are the certificates in the authority's register or, without one, those of this person and of
+// connected nodes, by their end.
 func (c *Cluster) certificatesOf(s *state) (all []certificate, err error) {
 	if c.authority != "" {
 		issued, err := authority.Inventory(c.authority)
@@ -78,7 +78,7 @@ func (c *Cluster) certificatesOf(s *state) (all []certificate, err error) {
 	for _, i := range newest {
 		all[i].Newest = true
 	}
-	if c.authority == "" { // several nodes of a site have one
+	if c.authority == "" { // several nodes of a site share one
 		all = slices.CompactFunc(all, func(a, b certificate) bool {
 			return cmp.Compare(a.Role+a.Name, b.Role+b.Name) == 0 && a.Ends.Equal(b.Ends)
 		})

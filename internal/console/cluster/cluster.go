@@ -24,30 +24,30 @@ const patience = 15 * time.Second
 //go:embed pages
 var pages embed.FS
 
-// Options are whose console it is.
+// Options configure a person's console.
 type Options struct {
 	Listen string // a loopback address
 	Config student.Config
-	// Authority is the folder of the authority, where certificates are listed and revoked; empty for none.
+	// Authority is the authority's folder, to list and revoke certificates; empty without one.
 	Authority string
 	Log       *zap.Logger
 }
 
-// Cluster are the pages of a person.
+// Cluster serves a person's pages.
 type Cluster struct {
 	*console.Console
 	from      Aggregator
 	who       certs.Identity
 	dataset   string // where students submit
 	authority string // folder
-	trusted   string // file of the authorities that bundles are verified with
+	trusted   string // file of the authorities that verify bundles
 	own       time.Time
 	cache     *cache
 	ledgers   ledgers
 	fetched   *fetched
 }
 
-// Run serves the console of a person by their certificate until the context ends. It calls opened with its address.
+// Run serves the console of a person with their certificate until the context ends. It calls opened with its address.
 func Run(ctx context.Context, o Options, opened func(address string) error) (err error) {
 	pair, err := pemfile.LoadPair(o.Config.TLS.Cert, o.Config.TLS.Key)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Cluster) Serve(ctx context.Context) error {
 	return c.Console.Serve(ctx)
 }
 
-// New makes the pages of a person by what an aggregator says. What the person fetches is in a folder meanwhile.
+// New makes a person's pages from what an aggregator says. folder stores what the person fetches.
 func New(o Options, who certs.Identity, from Aggregator, folder string) (*Cluster, error) {
 	operator := who.Role == certs.RoleOperator
 	nav := []console.Link{{Path: "/", Text: "Overview"}, {Path: "/runs", Text: "Runs"},
@@ -132,5 +132,5 @@ func New(o Options, who certs.Identity, from Aggregator, folder string) (*Cluste
 	return c, nil
 }
 
-// operator says whose console it is.
+// operator reports whether the person is an operator.
 func (c *Cluster) operator() bool { return c.who.Role == certs.RoleOperator }

@@ -78,7 +78,7 @@ func TestALargeCluster(t *testing.T) {
 	}
 }
 
-// What a person did is on the next page at once, and what others did soon.
+// A person's own action is on the next page at once, and others' actions soon.
 func TestWhatChangesIsShown(t *testing.T) {
 	from := consoletest.New(4, 40)
 	b := open(t, certs.RoleOperator, "olga", from, "")
@@ -108,7 +108,7 @@ func TestWhatChangesIsShown(t *testing.T) {
 			lines <- string(buffer[:n])
 		}
 	}()
-	testkit.Receive(t, lines) // how often to try again
+	testkit.Receive(t, lines) // the retry interval
 	from.Change("run-00038", func(r *conclavev1.RunStatus) { r.Reason = "waits for a worker" })
 	began := time.Now()
 	if line := testkit.Receive(t, lines); !strings.Contains(line, "event: change") {
@@ -118,7 +118,7 @@ func TestWhatChangesIsShown(t *testing.T) {
 	consoletest.Says(t, b.Get("/queue"), "waits for a worker")
 }
 
-// A student submits, fetches and reads the report, and does what operators do with certificates nowhere.
+// A student submits, fetches and reads the report, and cannot do what operators do with certificates.
 func TestAStudent(t *testing.T) {
 	var packed bytes.Buffer
 	z := zip.NewWriter(&packed)
@@ -172,7 +172,7 @@ func TestAStudent(t *testing.T) {
 	}
 }
 
-// An aggregator that lies may have a run whose name is a path: its bundle stays in the folder of the console.
+// A lying aggregator may have a run whose name is a path: its bundle stays in the console's folder.
 func TestARunWhoseNameIsAPath(t *testing.T) {
 	from := consoletest.New(0, 20)
 	from.Bundle = []byte("any")
@@ -185,7 +185,7 @@ func TestARunWhoseNameIsAPath(t *testing.T) {
 	}
 }
 
-// aLedger is that of a small run.
+// aLedger is the ledger of a small run.
 func aLedger(t *testing.T) []byte {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "console") // short, for the Unix socket below it
@@ -209,7 +209,7 @@ func aLedger(t *testing.T) []byte {
 	return testkit.Read(t, filepath.Join(out, "ledger.jsonl"))
 }
 
-// The ledger's verification is that of the command, and what is wrong is said.
+// The ledger is verified as by the command, and problems are shown.
 func TestLedger(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(aLedger(t)), []byte("\n"))
 	from := consoletest.New(2, 5)
@@ -224,7 +224,7 @@ func TestLedger(t *testing.T) {
 	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "No run of yours")
 }
 
-// A kit's certificate ends soon from the start. It needs somebody while its site has not joined.
+// A kit's certificate ends soon from the start. It only needs attention while its site has not joined.
 func TestKitsOfSitesThatHaveJoinedNeedNobody(t *testing.T) {
 	dir := certstest.New(t)
 	for _, site := range []string{"site-0000", "site-0001"} {
@@ -238,7 +238,7 @@ func TestKitsOfSitesThatHaveJoinedNeedNobody(t *testing.T) {
 	}
 }
 
-// Certificates are revoked as by `conclave site revoke`, by who typed the site's name and has the authority.
+// Certificates are revoked as by `conclave site revoke`, by a person who types the site's name and has the authority.
 func TestRevoking(t *testing.T) {
 	dir := certstest.New(t)
 	testkit.Must(t, authority.Issue(dir, certs.RoleNode, "site-0000", nil, time.Hour))

@@ -1,2 +1,2 @@
-// Package cluster has the pages of operators and students: what the aggregator tells the certificate of the person.
+// Package cluster has the pages of operators and students: what the aggregator shows to the person's certificate.
 package cluster

@@ -19,17 +19,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ledgers are those that were read and verified, by dataset.
+// ledgers caches read and verified ledgers, by dataset.
 type ledgers struct {
 	mu sync.Mutex
 	of map[string]*verified
 }
 
-// verified is what `conclave ledger verify` finds, and the entries.
+// verified is the result of `conclave ledger verify`, and the entries.
 type verified struct {
 	At      time.Time
 	Found   ledger.Verification
-	Problem error // nil where it holds
+	Problem error // nil if it verifies
 	Open    []string
 	Entries []ledger.Entry // newest first
 }
@@ -47,7 +47,7 @@ func (c *Cluster) verify(r *http.Request) (to, say string, err error) {
 	if err != nil {
 		return to, "", err
 	}
-	// A ledger is asked for by one of its runs.
+	// A ledger is requested through one of its runs.
 	i := slices.IndexFunc(s.runs, func(r *conclavev1.RunStatus) bool {
 		return r.GetDataset() == dataset && r.GetOpened()
 	})
@@ -78,11 +78,11 @@ func verifyLines(lines [][]byte) *verified {
 	v := &verified{At: time.Now()}
 	v.Found, v.Problem = ledger.VerifyStrict(bytes.NewReader(append(bytes.Join(lines, []byte("\n")), '\n')))
 	if open := new(ledger.UnclosedError); errors.As(v.Problem, &open) {
-		v.Problem, v.Open = nil, open.Runs // they still go on
+		v.Problem, v.Open = nil, open.Runs // they are still open
 	}
 	for _, line := range slices.Backward(lines) {
 		var e ledger.Entry
-		if json.Unmarshal(line, &e) == nil { // what is none is the problem
+		if json.Unmarshal(line, &e) == nil { // a line that does not parse is the problem
 			v.Entries = append(v.Entries, e)
 		}
 	}

@@ -35,7 +35,7 @@ func nodeState(s conclavev1.NodeState) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.String(), "NODE_STATE_")), "_", " ")
 }
 
-// calm says that nobody has to do anything about a node.
+// calm reports whether a node needs no action.
 func calm(s conclavev1.NodeState) bool {
 	return s == conclavev1.NodeState_NODE_STATE_READY || s == conclavev1.NodeState_NODE_STATE_ANSWERING
 }

@@ -11,13 +11,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// endsSoon is how long before its end a certificate is shown as one that needs somebody.
+// endsSoon is how long before its expiry a certificate is shown as a concern.
 const endsSoon = 30 * 24 * time.Hour
 
 // concern is something that needs a person.
 type concern struct{ State, Path, Name, Why string }
 
-// mostConcerns bounds those of one kind on the overview.
+// mostConcerns bounds the concerns of one kind on the overview.
 const mostConcerns = 5
 
 func (c *Cluster) overview(r *http.Request) (console.View, error) {
@@ -73,10 +73,10 @@ func (c *Cluster) overview(r *http.Request) (console.View, error) {
 	return console.View{Page: "overview", Title: "Overview", Events: s.events(), Data: data}, nil
 }
 
-// ending are the certificates that end soon.
+// ending lists the certificates that end soon.
 func (c *Cluster) ending(s *state) (all []concern, more int, err error) {
 	certificates, err := c.certificatesOf(s)
-	joined := map[string]bool{} // sites with a certificate of their own, which need their kit's no more
+	joined := map[string]bool{} // sites with their own certificate, which no longer need their kit's
 	for _, e := range certificates {
 		joined[e.Name] = joined[e.Name] || e.Role == string(certs.RoleNode)
 	}

@@ -16,21 +16,21 @@ import (
 	"github.com/conclave-dp/conclave/internal/requester"
 )
 
-// reportFile is the report without real rows in a bundle.
+// reportFile is the path of the report without real rows in a bundle.
 const reportFile = "shared/report.html"
 
-// reportPolicy lets the report show itself and nothing else: it has its style and its pictures in it, and no script.
+// reportPolicy lets the report show only its own inline styles and pictures, without scripts.
 const reportPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; " +
 	"base-uri 'none'; form-action 'none'"
 
-// result is a bundle that was fetched and verified.
+// result is a fetched and verified bundle.
 type result struct {
 	requester.Fetched
 	Path   string
 	Proven bool
 }
 
-// fetched are the bundles of this console, in a folder that ends with it.
+// fetched has the bundles of this console, in a folder that is removed with it.
 type fetched struct {
 	folder string
 	mu     sync.Mutex
@@ -45,7 +45,7 @@ func (f *fetched) get(run string) *result {
 	return f.of[run]
 }
 
-// path is where a run's bundle comes to lie. An aggregator that lies has runs whose names are paths.
+// path is the path of a run's bundle. A lying aggregator may have runs whose names are paths.
 func (f *fetched) path(run string) string {
 	return filepath.Join(f.folder, fmt.Sprintf("%x.zip", sha256.Sum256([]byte(run))))
 }
@@ -57,7 +57,7 @@ func (c *Cluster) resultPages() {
 	c.Handle("GET /runs/{name}/bundle.zip", c.bundle)
 }
 
-// fetch gets what a run gave out, and verifies it, as `conclave run fetch` does.
+// fetch fetches and verifies a run's bundle, as `conclave run fetch` does.
 func (c *Cluster) fetch(r *http.Request) (to, say string, err error) {
 	name := r.PathValue("name")
 	to = "/runs/" + name
@@ -81,7 +81,7 @@ func (c *Cluster) fetch(r *http.Request) (to, say string, err error) {
 	return to, fmt.Sprintf("%d files came, and all of it holds.", came.Files), nil
 }
 
-// bundle hands out the file of a run that was fetched.
+// bundle serves the file of a fetched run.
 func (c *Cluster) bundle(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	had := c.fetched.get(name)
@@ -103,7 +103,7 @@ func (c *Cluster) report(r *http.Request) (console.View, error) {
 	return console.View{Page: "report", Title: "Report of run " + name, Data: name}, nil
 }
 
-// reportFile is the report itself. It came from another machine: it runs nothing, and is of no origin.
+// reportFile serves the report itself. It came from another machine, so it runs no script and has no origin.
 func (c *Cluster) reportFile(w http.ResponseWriter, r *http.Request) {
 	had := c.fetched.get(r.PathValue("name"))
 	if had == nil {

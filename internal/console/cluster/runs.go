@@ -33,7 +33,7 @@ func ended(s conclavev1.RunState) bool {
 	return s != conclavev1.RunState_RUN_STATE_WAITING && s != conclavev1.RunState_RUN_STATE_RUNNING
 }
 
-// states are what runs can be filtered by.
+// states are the filters for runs.
 func states() (names []string) {
 	for s := conclavev1.RunState_RUN_STATE_WAITING; s <= conclavev1.RunState_RUN_STATE_CANCELLED; s++ {
 		names = append(names, requester.StateText(s))
@@ -76,7 +76,7 @@ func rowsOf(runs []*conclavev1.RunStatus) (rows []row) {
 	return rows
 }
 
-// queue shows what waits and what runs, in the order of the queue.
+// queue shows waiting and running runs in queue order.
 func (c *Cluster) queue(r *http.Request) (console.View, error) {
 	s, err := c.cache.get(r.Context())
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Cluster) queue(r *http.Request) (console.View, error) {
 	}{list, rowsOf(list.Rows), s.budgets}}, nil
 }
 
-// run shows one, as `conclave run show` does.
+// run shows a run, as `conclave run show` does.
 func (c *Cluster) run(r *http.Request) (console.View, error) {
 	name := r.PathValue("name")
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -137,7 +137,7 @@ func (c *Cluster) run(r *http.Request) (console.View, error) {
 	return v, nil
 }
 
-// watch tells the page of a run how it goes on, as `conclave run watch` does.
+// watch notifies the page of a run of its progress, as `conclave run watch` does.
 func (c *Cluster) watch(ctx context.Context, r *http.Request, changed func()) error {
 	_, err := c.from.Watch(ctx, r.PathValue("name"), func(*conclavev1.WatchRunResponse) { changed() })
 	c.cache.expire(r.PathValue("name"))

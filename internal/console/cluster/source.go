@@ -8,7 +8,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Aggregator is what the pages ask.
+// Aggregator answers the pages' requests.
 type Aggregator interface {
 	List(ctx context.Context, dataset string) ([]*conclavev1.RunStatus, []*conclavev1.DatasetBudget, error)
 	Nodes(ctx context.Context) ([]*conclavev1.NodeStatus, error)
@@ -17,7 +17,7 @@ type Aggregator interface {
 	Cancel(ctx context.Context, run string, force bool) (*conclavev1.RunStatus, error)
 	Remove(ctx context.Context, run string) error
 	Ledger(ctx context.Context, run string) ([][]byte, error)
-	// SubmitFile is [requester.Submit], and FetchBundle Fetch of a [requester.Fetching].
+	// SubmitFile is [requester.Submit], and FetchBundle the method Fetch of a [requester.Fetching].
 	SubmitFile(ctx context.Context, path string, overcommit bool) (*conclavev1.SubmitRunResponse, error)
 	FetchBundle(ctx context.Context, f requester.Fetching) (requester.Fetched, error)
 }
@@ -33,7 +33,7 @@ func (a asked) SubmitFile(ctx context.Context, path string, overcommit bool) (*c
 	return requester.Submit(ctx, a.Queue, a.dataset, path, overcommit)
 }
 
-// FetchBundle gets what a run gave out.
+// FetchBundle fetches a run's bundle.
 func (a asked) FetchBundle(ctx context.Context, f requester.Fetching) (requester.Fetched, error) {
 	return f.Fetch(ctx, a.Queue)
 }

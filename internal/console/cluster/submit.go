@@ -47,7 +47,7 @@ func (c *Cluster) submit(r *http.Request) (to, say string, err error) {
 	}
 	answer, err := c.from.SubmitFile(r.Context(), path, r.PostFormValue("overcommit") == "yes")
 	if err != nil {
-		// The path is that of a copy, which is gone.
+		// The path is that of a temporary copy.
 		return "/submit", "", errors.New(strings.ReplaceAll(err.Error(), folder+string(filepath.Separator), ""))
 	}
 	name := answer.GetRun().GetName()

@@ -1,5 +1,5 @@
-// Package consoletest has an aggregator for tests of the console and measurements: as many nodes and runs as they
-// want, in memory.
+// Package consoletest has an in-memory aggregator with any number of nodes and runs, for tests and measurements of
+// the console.
 package consoletest
 
 import (
@@ -23,7 +23,7 @@ const Dataset = "cohort"
 
 // Aggregator answers as an aggregator does.
 type Aggregator struct {
-	// Lines are the ledger, Bundle the file that can be fetched; Took is how long a list takes.
+	// Lines are the ledger, Bundle the file that can be fetched; Took is the duration of a list.
 	Lines  [][]byte
 	Bundle []byte
 	Took   time.Duration
@@ -35,7 +35,7 @@ type Aggregator struct {
 	asked   int
 }
 
-// New makes an aggregator with so many nodes, two at a site, and so many runs of ten students.
+// New makes an aggregator with this many nodes, two per site, and this many runs of ten students.
 func New(nodes, runs int) *Aggregator {
 	a := &Aggregator{changed: make(chan struct{})}
 	for i := range nodes {
@@ -86,7 +86,7 @@ func (a *Aggregator) Change(name string, change func(*conclavev1.RunStatus)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, r := range a.runs {
-		if r.GetName() == name { // those that were handed out stay as they are
+		if r.GetName() == name { // earlier results stay unchanged
 			a.runs[i] = proto.CloneOf(r)
 			change(a.runs[i])
 		}
@@ -119,7 +119,7 @@ func (a *Aggregator) List(ctx context.Context, _ string) ([]*conclavev1.RunStatu
 	}}, nil
 }
 
-// Nodes returns how the nodes stand.
+// Nodes returns the state of the nodes.
 func (a *Aggregator) Nodes(context.Context) ([]*conclavev1.NodeStatus, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,7 +150,7 @@ func (a *Aggregator) Show(_ context.Context, run string) (*conclavev1.ShowRunRes
 	return &conclavev1.ShowRunResponse{Run: r, Progress: p}, nil
 }
 
-// Watch tells of each change until the run has ended.
+// Watch reports each change until the run has ended.
 func (a *Aggregator) Watch(ctx context.Context, run string, tell func(*conclavev1.WatchRunResponse)) (
 	*conclavev1.RunStatus, error) {
 	for {
@@ -200,7 +200,7 @@ func (a *Aggregator) Remove(_ context.Context, run string) error {
 // Ledger returns the lines.
 func (a *Aggregator) Ledger(context.Context, string) ([][]byte, error) { return a.Lines, nil }
 
-// SubmitFile queues a run that has the text of the file as its purpose.
+// SubmitFile queues a run whose purpose is the text of the file.
 func (a *Aggregator) SubmitFile(_ context.Context, path string, _ bool) (*conclavev1.SubmitRunResponse, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Browser is one that opened a console.
+// Browser is a browser that opened a console.
 type Browser struct {
 	http.Client
-	Base string // of the console's addresses
+	Base string // prefix of the console's URLs
 	t    testing.TB
 }
 
-// Serve serves a console until the test ends, and opens it by its address.
+// Serve serves a console until the test ends, and opens it with its address.
 func Serve(t testing.TB, address string, serve func(context.Context) error) *Browser {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (b *Browser) Post(path, form string) string {
 	return text
 }
 
-// Ask returns the status and the text of any answer, in which links are as pages write them.
+// Ask returns the status and the text of any response, with links as pages write them.
 func (b *Browser) Ask(method, url, kind string, body io.Reader) (int, string) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, body)
@@ -79,7 +79,7 @@ func (b *Browser) Ask(method, url, kind string, body io.Reader) (int, string) {
 	return got.StatusCode, strings.ReplaceAll(string(text), base.Path+"/", "/")
 }
 
-// Says checks that a page has texts.
+// Says checks that a page has these texts.
 func Says(t testing.TB, page string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -40,7 +40,7 @@ func (s *Site) advance(r *http.Request) (console.View, error) {
 	return console.View{Page: "advance", Title: "Approvals in advance", Events: s.events(), Data: data}, nil
 }
 
-// approveAdvance lets runs begin that nobody decided about, as `teacher approve --student` does.
+// approveAdvance approves runs in advance, as `teacher approve --student` does.
 func (s *Site) approveAdvance(r *http.Request) (to, say string, err error) {
 	const back = "/advance"
 	until, err := review.End(r.PostFormValue("until"), "")

@@ -1,3 +1,3 @@
-// Package site has the pages of the people of a site: what their node was asked, what they decide about it, what it
-// cost and what left. They work on the files of the node, as the commands of teacher do.
+// Package site has the pages of a site's people: what their node was asked, what they decide about it, what it cost
+// and what left. They work on the node's files, like the commands of teacher.
 package site

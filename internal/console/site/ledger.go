@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// ledger shows the site's own ledger. All of it is verified each time, from its first line on.
+// ledger shows the site's own ledger, and verifies all of it each time.
 func (s *Site) ledger(r *http.Request) (console.View, error) {
 	anew, _, err := review.Open(s.path, true)
 	if err != nil {

@@ -15,22 +15,23 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// section is a part of the text that a person reads before they decide.
+// section is a part of the text that a person reads before a decision.
 type section struct {
 	Head  string
 	Lines []line
 }
 
-// line is one of its lines, and how far it is indented.
+// line is a line of a section and its indentation.
 type line struct {
 	Indent int
 	Text   string
 }
 
-// gaps are what aligns columns in a terminal.
+// gaps matches the spaces that align columns in a terminal.
 var gaps = regexp.MustCompile(` {2,}`)
 
-// sectionsOf divides the text of `teacher runs RUN` at its empty lines. A first line that ends with a colon is a head.
+// sectionsOf splits the text of `teacher runs RUN` at its empty lines. A first line that ends with a colon is a
+// heading.
 func sectionsOf(text string) (all []section) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		s := section{}
@@ -47,7 +48,7 @@ func sectionsOf(text string) (all []section) {
 	return all
 }
 
-// run shows what `teacher runs RUN` says of a run, and asks for a decision.
+// run shows the text of `teacher runs RUN`, and asks for a decision.
 func (s *Site) run(r *http.Request) (console.View, error) {
 	name, spec := r.PathValue("name"), r.URL.Query().Get("spec")
 	brief, err := s.enforcer.Brief(name, spec)
@@ -63,7 +64,7 @@ func (s *Site) run(r *http.Request) (console.View, error) {
 		row
 		Sections []section
 		Who      string
-		MayBegin bool // an approval changes something
+		MayBegin bool // an approval would have an effect
 		MayEnd   bool
 	}{row: rowOf(brief.Run), Sections: sectionsOf(text.String()), Who: s.who}
 	open := brief.State != sitepolicy.StateEnded
@@ -72,7 +73,7 @@ func (s *Site) run(r *http.Request) (console.View, error) {
 	return console.View{Page: "run", Title: "Run " + name, Events: s.events(), Data: data}, nil
 }
 
-// decide writes a decision down, as `teacher approve` and `teacher deny` do.
+// decide records a decision, as `teacher approve` and `teacher deny` do.
 func (s *Site) decide(r *http.Request) (to, say string, err error) {
 	name, spec := r.PathValue("name"), r.PostFormValue("spec")
 	to = "/runs/" + name + "?" + url.Values{"spec": {spec}}.Encode()
@@ -87,7 +88,7 @@ func (s *Site) decide(r *http.Request) (to, say string, err error) {
 	default:
 		return to, "", errors.New("say whether the run may begin")
 	}
-	if spec == "" { // what the person read is what they decide about
+	if spec == "" { // the decision is about exactly what the person read
 		return to, "", errors.New("the form names no spec; open the run's page again")
 	}
 	decided, err := review.Decide(s.path, name, spec, d)

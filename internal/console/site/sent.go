@@ -14,12 +14,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/console"
 )
 
-// sent is what left the node, by its audit log.
+// sent is what left the node, according to its audit log.
 type sent struct {
 	Bytes   int64
 	Answers int
-	Runs    []sentRun // those first that were answered last
-	Unread  int       // lines that are none
+	Runs    []sentRun // most recently answered first
+	Unread  int       // lines that do not parse
 }
 
 // sentRun is what left the node in answers to one run.
@@ -53,7 +53,7 @@ func (s *Site) left(r *http.Request) (console.View, error) {
 // maxAuditLine bounds a line of the audit log, in bytes.
 const maxAuditLine = 1 << 20
 
-// readSent adds up what an audit log says of answers. A file that was rotated away is not in it.
+// readSent adds up the answers in an audit log. It does not see rotated files.
 func readSent(path string) (*sent, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

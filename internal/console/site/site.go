@@ -19,21 +19,21 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// Options are whose console it is.
+// Options configure a site's console.
 type Options struct {
 	Listen string // a loopback address
 	Config string // path of the node's file
-	// As and Key are files of the person's certificate, of the role approver, and its key; empty where the policy
-	// names no approvers.
+	// As and Key are files of the person's certificate, of role approver, and its key; empty if the policy names no
+	// approvers.
 	As, Key string
 }
 
-// Site are the pages.
+// Site serves the pages.
 type Site struct {
 	*console.Console
 	path     string
 	config   node.Config
-	enforcer *sitepolicy.Enforcer // reads alone
+	enforcer *sitepolicy.Enforcer // read-only
 	sign     func(attest.Statement) (attest.Signature, error)
 	who      string
 	monitor  *http.Client
@@ -43,7 +43,7 @@ type Site struct {
 	sent   cached[*sent]
 }
 
-// New makes the pages of a node's site.
+// New makes the pages for a node's site.
 func New(o Options) (*Site, error) {
 	s := &Site{path: o.Config, who: review.Whoami(), monitor: &http.Client{Timeout: probeTimeout}}
 	var err error
@@ -111,7 +111,7 @@ func (s *Site) overview(r *http.Request) (console.View, error) {
 	for _, run := range newest(status.Runs)[:min(len(status.Runs), 8)] {
 		data.Recent = append(data.Recent, rowOf(run))
 	}
-	data.Waiting = data.Waiting[:min(len(data.Waiting), 50)] // the page of runs has them all
+	data.Waiting = data.Waiting[:min(len(data.Waiting), 50)] // the page of runs has all of them
 	return console.View{Page: "overview", Title: "Overview", Events: s.events(), Data: data}, nil
 }
 
@@ -132,7 +132,7 @@ func rowOf(r sitepolicy.Run) row {
 	return v
 }
 
-// newest are runs, those first that were seen last.
+// newest sorts runs, most recently seen first.
 func newest(runs []sitepolicy.Run) []sitepolicy.Run {
 	all := make([]sitepolicy.Run, len(runs))
 	for i, r := range runs {

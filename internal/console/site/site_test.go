@@ -25,7 +25,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// atSite are the files of a node's site, with the policy's line of its dataset.
+// atSite makes the files of a node's site, with a policy line for its dataset.
 func atSite(t *testing.T, ca, policy, monitor string) (path string, enforcer *sitepolicy.Enforcer, config node.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func open(t *testing.T, o Options) *consoletest.Browser {
 	return consoletest.Serve(t, s.Address(), s.Serve)
 }
 
-// A person reads what waits, and their decisions stand in the ledger and the audit log as those of the commands do.
+// A person reads what waits, and their decisions are in the ledger and the audit log, like those of the commands.
 func TestTheSitesWay(t *testing.T) {
 	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "connected", r.URL.Path)
@@ -144,7 +144,7 @@ func TestTheSitesWay(t *testing.T) {
 	}
 }
 
-// Where the policy names persons, one console is one of them: opened twice it counts once.
+// If the policy names persons, a console acts as one of them: opened twice it counts once.
 func TestAConsoleIsOnePerson(t *testing.T) {
 	dir := certstest.New(t)
 	var approvers []string
@@ -180,7 +180,7 @@ func TestAConsoleIsOnePerson(t *testing.T) {
 	}
 }
 
-// What left is what the audit log has, line by line, also where a line was torn.
+// The page shows what the audit log has line by line, also if a line is torn.
 func TestWhatLeft(t *testing.T) {
 	path, _, config := atSite(t, "ca.crt", "", "")
 	b := open(t, Options{Config: path})

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// lookEvery is how often the node's files are looked at while a page shows them.
+	// lookEvery is how often the node's files are checked while a page shows them.
 	lookEvery = time.Second
-	// probeTimeout bounds the wait for the node's own word.
+	// probeTimeout bounds the wait for the node's own answer.
 	probeTimeout = 2 * time.Second
 	maxProbe     = 1 << 10
 )
 
-// cached is what was read of files, and when these were as they are.
+// cached is data read from files, and the state of these files.
 type cached[T any] struct {
 	of    string
 	value T
 }
 
-// print is another one when the node's files are others.
+// print identifies the state of the node's files.
 func (s *Site) print(paths ...string) string {
 	var b strings.Builder
 	for _, path := range paths {
@@ -47,8 +47,8 @@ func (s *Site) print(paths ...string) string {
 
 func (s *Site) ledgerPrint() string { return s.print(s.config.LedgerPath(), s.config.Policy) }
 
-// current is what the ledger and the policy say. It is worked out anew where they are others: of ten thousand runs that
-// takes its time. An approval may have expired since, so that nothing is older than a minute.
+// current is the status from ledger and policy. It is recomputed when they change, because that is slow for ten
+// thousand runs, and at least once a minute, because approvals may expire.
 func (s *Site) current() (*sitepolicy.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Site) current() (*sitepolicy.Status, error) {
 	return status, nil
 }
 
-// sentNow is what left by the audit log as it is.
+// sentNow is what left according to the current audit log.
 func (s *Site) sentNow() (*sent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,19 +80,19 @@ func (s *Site) sentNow() (*sent, error) {
 	return read, nil
 }
 
-// expire has the next page read anew.
+// expire makes the next page read everything again.
 func (s *Site) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.of = ""
 }
 
-// events is the stream of a page that shows what the files say now.
+// events is the event stream of a page that shows the current files.
 func (s *Site) events() string { return "/events?" + url.Values{"at": {s.all()}}.Encode() }
 
 func (s *Site) all() string { return s.ledgerPrint() + s.print(s.config.AuditLog) }
 
-// follow tells a page when the node's files are others than those that it shows, or the node's state is.
+// follow notifies a page when the node's files, or the node's state, differ from those that it shows.
 func (s *Site) follow(ctx context.Context, r *http.Request, changed func()) error {
 	seen, state := r.URL.Query().Get("at"), s.probe(ctx)
 	tick := time.NewTicker(lookEvery)
@@ -114,10 +114,10 @@ func (s *Site) follow(ctx context.Context, r *http.Request, changed func()) erro
 	}
 }
 
-// nodeState is how the node stands, in its own word.
+// nodeState is the node's state as it reports it.
 type nodeState struct{ State, Why string }
 
-// probe asks the node, where its file says where that can be asked.
+// probe asks the node, if its file configures a listener.
 func (s *Site) probe(ctx context.Context) nodeState {
 	host, port, err := net.SplitHostPort(s.config.HTTP.Listen)
 	if err != nil || port == "0" {
@@ -137,7 +137,7 @@ func (s *Site) probe(ctx context.Context) nodeState {
 			"its log"}
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxProbe)) // what came of it
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxProbe)) // best effort
 	why := strings.TrimSpace(string(text))
 	if answer.StatusCode != http.StatusOK {
 		return nodeState{"not ready", why}

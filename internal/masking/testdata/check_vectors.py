@@ -7,7 +7,7 @@ v = json.load(open(os.path.join(os.path.dirname(__file__), "vectors.json")))
 octets = bytes.fromhex
 def encode(*fields):  # each with its length in front
     raw = b""
-    for f in ("conclave masked sums 2",) + fields:
+    for f in ("conclave masked sums 3",) + fields:
         f = struct.pack(">Q", f) if isinstance(f, int) else f.encode() if isinstance(f, str) else f
         raw += struct.pack(">Q", len(f)) + f
     return raw
@@ -31,14 +31,17 @@ for m in members:
     fields += [m["site"], exchange, octets(m["identity"]), octets(m["signature"])]
 terms = sha256(octets(r["terms"]))
 assert encode(*fields) == octets(r["terms"]) and terms == octets(r["terms_sha256"])
-seeds, keys = {}, {}
+reach, seeds, keys = (v["colluding"] + len(members) - v["quorum"] + 2) // 2, {}, {}
 for p in v["pairs"]:
     a, b = (members[sites.index(p[x])] for x in ("first", "second"))
     shared = X25519PrivateKey.from_private_bytes(octets(a["run_private_key"])).exchange(
         X25519PublicKey.from_public_bytes(octets(b["exchange"])))
     secret = hkdf(shared, encode("pair", spec, a["site"], octets(a["exchange"]), b["site"], octets(b["exchange"])))
-    seeds[p["first"], p["second"]] = hkdf(secret, encode("round", terms))
-    assert seeds[p["first"], p["second"]] == octets(p["seed"])
+    apart = sites.index(p["second"]) - sites.index(p["first"])
+    assert ("seed" in p) == (min(apart, len(sites) - apart) <= reach)  # partners share a mask
+    if "seed" in p:
+        seeds[p["first"], p["second"]] = hkdf(secret, encode("round", terms))
+        assert seeds[p["first"], p["second"]] == octets(p["seed"])
     for way, shown in (("first", "second"), "first_tags"), (("second", "first"), "second_tags"):
         keys[p[way[0]], p[way[1]]] = hkdf(secret, encode("tag", p[way[0]], p[way[1]]))
         assert keys[p[way[0]], p[way[1]]] == octets(p[shown])
@@ -57,7 +60,9 @@ for site, tags, shown in zip(u, v["agreed"]["tags"], v["revealed"]):
     assert [hmac.new(keys[site, other], name, "sha256").digest() for other in u if other != site] == [
         octets(tag) for tag in tags]
     total = [t - m for t, m in zip(total, mask(octets(shown["own"]), n))]
-    for lost, seed in zip([x for x in sites if x not in u], shown["lost"]):
+    lost_partners = [x for x in sites if x not in u and (min(site, x), max(site, x)) in seeds]
+    assert len(lost_partners) == len(shown["lost"])
+    for lost, seed in zip(lost_partners, shown["lost"]):
         sign = 1 if site < lost else -1
         total = [t - sign * m for t, m in zip(total, mask(octets(seed), n))]
 assert [(t + 2**63) % 2**64 - 2**63 for t in total] == v["total"]

@@ -1,6 +1,6 @@
-// Package dryrun shows a site what would leave it in a run, before it joins: what its node
-// says of itself, what each kind of question is answered with, who sees that, what it costs
-// and what the site's policy says. It reaches for no network and leaves no trace.
+// Package dryrun shows a site what would leave it in a run, before it joins: what its node says about itself, how it
+// answers each kind of question, who sees the answer, what it costs, and what the site's policy says. It uses no
+// network and leaves no trace.
 //
 // Begin with [New].
 package dryrun
@@ -30,23 +30,24 @@ type Field struct {
 	Says  string `json:"says"`
 }
 
-// Question is a kind of question and what it is answered with.
+// Question is a kind of question and its answer.
 type Question struct {
 	Kind    sitepolicy.Kind `json:"kind"`
-	Message string          `json:"message"` // of proto/conclave/v1, that leaves
+	Message string          `json:"message"` // a message of proto/conclave/v1 that leaves
 	Content string          `json:"content"`
 	Times   int             `json:"times"`
-	Bytes   int             `json:"bytes"` // of one, at most, before TLS
-	// WithoutNoise says that the node adds none: all but masked answers. SeenBy is who sees it so.
+	Bytes   int             `json:"bytes"` // largest size of one, before TLS
+	// WithoutNoise says that the node adds no noise, as in all answers that are not masked. SeenBy says who sees it
+	// like that.
 	WithoutNoise bool   `json:"without_noise"`
 	SeenBy       string `json:"seen_by"`
-	// Charges is the most that one costs, so often; EpsilonAll what all of them come to by
-	// themselves.
+	// Charges is the most that one answer costs, with the number of answers; EpsilonAll is the price of all of them
+	// alone.
 	Charges    []privacy.Event `json:"charges"`
 	Charged    int             `json:"charged"`
 	EpsilonAll float64         `json:"epsilon_all"`
-	// Verdict is the policy's; Fits how many of them come before the site's limit, and FitsAtLeast the same where
-	// each is opened as often as a masked run may.
+	// Verdict is the policy's; Fits is how many answers fit the site's limit, and FitsAtLeast how many if each is
+	// opened as often as a masked run may.
 	Verdict     string `json:"verdict"`
 	Fits        int    `json:"fits"`
 	FitsAtLeast int    `json:"fits_at_least"`
@@ -54,7 +55,7 @@ type Question struct {
 	round *conclavev1.Round
 }
 
-// Report is what would leave.
+// Report describes what would leave.
 type Report struct {
 	Run        string          `json:"run"`
 	Terms      sitepolicy.Spec `json:"terms"`
@@ -62,21 +63,21 @@ type Report struct {
 	HelloBytes int             `json:"hello_bytes"`
 	Questions  []Question      `json:"questions"`
 	EpsilonAll float64         `json:"epsilon_all"` // of the whole run, at its delta
-	// RevealsAtMost is how often a round may be charged, more than once in a masked run alone, and EpsilonMost what
-	// the whole run comes to then.
+	// RevealsAtMost is how often a round may be charged, which exceeds one only in a masked run. EpsilonMost is the
+	// price of the whole run in that case.
 	RevealsAtMost int      `json:"reveals_at_most"`
 	EpsilonMost   float64  `json:"epsilon_most"`
-	Policy        string   `json:"policy"` // what it says of all
+	Policy        string   `json:"policy"` // the policy's verdict on the whole run
 	NeverLeaving  []string `json:"never_leaving"`
 }
 
-// neverLeaving names what does not leave, whatever is asked.
+// neverLeaving lists what never leaves, whatever is asked.
 var neverLeaving = []string{
 	"records, and values of records", "the partition key", "teachers' weights",
 	"which record is with which teacher, or in which sample", "names of files, and what the system says of them",
 }
 
-// Spec makes a run's spec of a pipeline with its defaults, for a node by itself.
+// Spec makes a run's spec from a pipeline's defaults, for a single node.
 func Spec(c node.Config, pipeline string, epsilon, delta float64) (*runfile.Spec, error) {
 	s := runfile.DefaultSpec()
 	s.Name, s.Schema, s.Pipeline, s.Teachers = "dry-run", c.Schema, pipeline, c.Teachers
@@ -87,7 +88,7 @@ func Spec(c node.Config, pipeline string, epsilon, delta float64) (*runfile.Spec
 	return s, nil
 }
 
-// New foresees a run at a node whose records were read.
+// New predicts a run at a node whose records are loaded.
 func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 	schema := site.Schema()
 	spec, questions, err := run.Questions(s, schema,
@@ -249,7 +250,7 @@ func messageOf(r *conclavev1.Round) string {
 	return "Sum"
 }
 
-// timed are the events of a charge that comes so often.
+// timed multiplies the events of a charge by n.
 func timed(events []privacy.Event, n int) []privacy.Event {
 	all := make([]privacy.Event, 0, len(events))
 	for _, e := range events {
@@ -269,5 +270,5 @@ func spentBy(events []privacy.Event, delta float64) (float64, error) {
 	return claim.Epsilon, err
 }
 
-// ErrNothing is what errors.Is finds where no question can be rehearsed.
+// ErrNothing says that no question can be rehearsed.
 var ErrNothing = errors.New("no question of this run can be rehearsed")

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// siteOf is one of the shipped example.
+// siteOf is a site of the shipped example.
 func siteOf(t testing.TB) (node.Config, *node.Site) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,8 +51,8 @@ func kindsOf(r *Report) (kinds []sitepolicy.Kind) {
 	return kinds
 }
 
-// Every pipeline and stage asks what its row of the policy's table says, with messages of a
-// size and at a price; what they come to together is no more than the run's budget.
+// Every pipeline and stage asks what its row in the policy's table says, with messages of a known size and price;
+// their total is within the run's budget.
 func TestWhatWouldLeave(t *testing.T) {
 	c, site := siteOf(t)
 	for name, want := range map[string]struct {
@@ -148,7 +148,7 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 	}
 }
 
-// Of a masked run the people of a site see who sees what, and what it may cost them.
+// For a masked run a site's people learn who sees what, and what it may cost them.
 func TestADryRunOfAMaskedRun(t *testing.T) {
 	c, site := siteOf(t)
 	c.Policy = filepath.Join(t.TempDir(), "policy.yaml")
@@ -171,7 +171,7 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	}
 }
 
-// A node that streams shows the answers that it would give with its rows in memory, and that it has no votes.
+// A streaming node shows the answers that it would give with its rows in memory, and that it has no votes.
 func TestARehearsalOfAStream(t *testing.T) {
 	c, memory := siteOf(t)
 	c.Stream = true
@@ -204,7 +204,7 @@ func TestARehearsalOfAStream(t *testing.T) {
 	}
 }
 
-// The node's own teachers answer, and neither the state folder nor the next start knows.
+// The node's own teachers answer, and leave no trace in the state folder or for the next start.
 func TestARehearsalLeavesNoTrace(t *testing.T) {
 	c, site := siteOf(t)
 	for pipeline, lines := range map[string]int{"pategan": 9, "embed": 2, "gpate": 2} {

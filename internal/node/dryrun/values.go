@@ -10,23 +10,23 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Private is what the node's teachers would answer to a question about records that chance
-// made. It is PRIVATE to the site: no noise is in it.
+// Private is what the node's teachers would answer to a question about random records. It is PRIVATE to the site,
+// because it has no noise.
 type Private struct {
 	Kind string
 	Text string // some of the numbers
 }
 
 const (
-	// mostTeachers, mostQueries and mostNumbers bound what is shown.
+	// mostTeachers, mostQueries and mostNumbers bound what is displayed.
 	mostTeachers, mostQueries, mostNumbers = 8, 64, 24
 )
 
-// Rehearse has the teachers answer each question that can be asked by itself, about public
-// synthetic records. It keeps nothing and sends nothing.
+// Rehearse makes the teachers answer each question that can be asked alone, about public synthetic records. It stores
+// nothing and sends nothing.
 func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 	var rounds []*conclavev1.Round
-	// Public, as what a student draws is; the draws protect nothing.
+	// Public, like the records that a student draws; the draws protect nothing.
 	rng := rand.New(rand.NewPCG(1, 0x5e))
 	for _, q := range r.Questions {
 		if q.round == nil {
@@ -48,7 +48,7 @@ func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 	return out, nil
 }
 
-// text shows some of an answer's numbers.
+// text formats some of an answer's numbers.
 func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 	var b strings.Builder
 	if v := a.GetVotes(); v != nil {

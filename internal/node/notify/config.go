@@ -20,7 +20,7 @@ type Config struct {
 	TokenFile string `yaml:"token_file"`
 }
 
-// Validate reports an address that would send names in the clear, or a token to nowhere.
+// Validate reports a URL that would send names unencrypted, or a token without a URL.
 func (c Config) Validate() error {
 	if c.URL == "" {
 		if c.TokenFile != "" {

@@ -1,8 +1,8 @@
-// Package notify tells the people of a site over HTTPS that a run waits for their decision: one POST of JSON, with
-// names and what the student says, and nothing that depends on records.
+// Package notify tells a site's people over HTTPS that a run waits for their decision: one POST of JSON, with names
+// and the student's purpose, and nothing that depends on records.
 //
-// Begin with [New], call [Notifier.Tell] whenever a run waits, which never blocks, and have [Notifier.Run] run.
-// Who is told of which runs survives a node's streams.
+// Begin with [New], call [Notifier.Tell] whenever a run waits, which never blocks, and start [Notifier.Run]. The
+// record of posted runs survives a node's streams.
 package notify
 
 import (
@@ -25,23 +25,23 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Waiting is what is told of a run.
+// Waiting is the content of a POST.
 type Waiting struct {
 	Site    string `json:"site"`
 	Node    string `json:"node"`
 	Dataset string `json:"dataset"`
 	Run     string `json:"run"`
-	// SpecSHA256 names its spec, which an approval is for.
+	// SpecSHA256 is the hash of the run's spec, which an approval names.
 	SpecSHA256 string `json:"spec_sha256"`
-	Student    string `json:"student,omitempty"` // as the aggregator names them
+	Student    string `json:"student,omitempty"` // as the aggregator names it
 	Purpose    string `json:"purpose,omitempty"` // in the student's words
-	// Study is what the run says of its study, nil for none.
+	// Study is what the run says about its study, or nil.
 	Study *study.Block `json:"study,omitempty"`
-	Since string       `json:"since"` // when the node was asked first, RFC 3339
+	Since string       `json:"since"` // when the node was first asked, RFC 3339
 }
 
-// What bounds the work: runs that are remembered as told; how long one POST may take, the pauses between attempts, and
-// how long it is tried; how often it is asked whether runs still wait; and what is read of an answer.
+// Bounds: runs remembered as posted; the time of one POST, the pauses between attempts, and the total time; how often
+// waiting runs are checked; and how much of a response is read.
 const (
 	mostTold   = 1000
 	postTime   = 10 * time.Second
@@ -52,29 +52,29 @@ const (
 	mostAnswer = 64 << 10
 )
 
-// Notifier posts. A nil one tells nobody.
+// Notifier posts waiting runs. A nil Notifier does nothing.
 type Notifier struct {
 	config Config
 	log    *zap.Logger
 	client *http.Client
 	pause  time.Duration // the first one
-	wake   chan struct{} // has a value when something was told
+	wake   chan struct{} // has a value after a call of Tell
 
 	mu   sync.Mutex
-	told []*message // in the order in which they came
+	told []*message // in order of arrival
 }
 
-// message is a run that waits, and what became of telling it.
+// message is a waiting run and the state of its POST.
 type message struct {
 	Waiting
 	still  func() bool
-	due    time.Time // when it is posted, or posted again
-	until  time.Time // that it is tried
+	due    time.Time // time of the next attempt
+	until  time.Time // end of the attempts
 	pauses *backoff.ExponentialBackOff
-	over   bool // it was posted, or given up
+	over   bool // posted, or given up
 }
 
-// New returns a notifier, nil where the configuration names no address.
+// New returns a notifier, or nil if the configuration names no URL.
 func New(c Config, log *zap.Logger) *Notifier {
 	if c.URL == "" {
 		return nil
@@ -83,15 +83,14 @@ func New(c Config, log *zap.Logger) *Notifier {
 		config: c, log: log, pause: firstPause, wake: make(chan struct{}, 1),
 		client: &http.Client{
 			Timeout: postTime,
-			// The token is for this address and for no other.
+			// The token is for this URL only.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 }
 
-// Tell has a run posted, once until it is forgotten or still, which is asked now and then, says that it waits no
-// longer. A pending post of another spec of the run is dropped. Beyond a bound the oldest run is
-// forgotten.
+// Tell posts a run once, until Forget, or until still, which is called now and then, reports that it no longer waits.
+// It drops a pending post of another spec of the run. Beyond a bound it forgets the oldest run.
 func (n *Notifier) Tell(w Waiting, still func() bool) {
 	if n == nil {
 		return
@@ -118,7 +117,7 @@ func (n *Notifier) Tell(w Waiting, still func() bool) {
 	}
 }
 
-// Forget has a run told again when it waits again.
+// Forget makes a run be posted again when it waits again.
 func (n *Notifier) Forget(run string) {
 	if n != nil {
 		n.drop(func(m *message) bool { return m.Run == run })
@@ -131,7 +130,7 @@ func (n *Notifier) drop(which func(*message) bool) {
 	n.told = slices.DeleteFunc(n.told, which)
 }
 
-// Run posts until the context ends. What could not be posted is in the log. One that fails holds up no other.
+// Run posts until the context ends. It logs failures. A failed post delays no other.
 func (n *Notifier) Run(ctx context.Context) {
 	if n == nil {
 		return
@@ -159,7 +158,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// next is the message that is due first, and in what time; nil where there is none.
+// next is the message that is due first, and in how long; nil if there is none.
 func (n *Notifier) next() (first *message, in time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,7 +185,7 @@ func (n *Notifier) prune() {
 	}
 }
 
-// post posts a message, if its run still waits, and says when it is due again after a failure that may pass.
+// post posts a message if its run still waits, and sets the next attempt after a temporary failure.
 func (n *Notifier) post(ctx context.Context, m *message) {
 	if !m.still() {
 		n.drop(func(other *message) bool { return other == m })
@@ -212,7 +211,7 @@ func (n *Notifier) post(ctx context.Context, m *message) {
 	}
 }
 
-// once posts once. Its errors do not hold the address, which may be a secret.
+// once posts once. Its errors omit the URL, which may be a secret.
 func (n *Notifier) once(ctx context.Context, body []byte) error {
 	token, err := n.config.token()
 	if err != nil {
@@ -235,7 +234,7 @@ func (n *Notifier) once(ctx context.Context, body []byte) error {
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, mostAnswer)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, mostAnswer)) // lets the connection be reused
 	switch code := answer.StatusCode; {
 	case code/100 == 2:
 		return nil
@@ -247,7 +246,7 @@ func (n *Notifier) once(ctx context.Context, body []byte) error {
 	}
 }
 
-// codeText is an answer's code in our words: its own can be anything, such as the token that it was shown.
+// codeText describes a response's code in our words: the server's text can be anything, such as the token.
 func codeText(code int) string {
 	return strings.TrimSpace(fmt.Sprint(code, " ", http.StatusText(code)))
 }

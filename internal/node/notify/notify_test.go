@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hook answers POSTs with codes, one after the other, and then with 200.
+// hook answers POSTs with a sequence of codes, and then with 200.
 type hook struct {
 	*httptest.Server
 	posts chan string
@@ -51,7 +51,7 @@ func newHook(t *testing.T, codes ...int) *hook {
 	return h
 }
 
-// notifier runs one that posts to an address until the test ends.
+// notifier posts to a URL until the test ends.
 func notifier(t *testing.T, c Config) (*Notifier, *observer.ObservedLogs) {
 	t.Helper()
 	testkit.Must(t, c.Validate())
@@ -77,7 +77,7 @@ func waiting(run string) Waiting {
 		Since:   "2026-11-26T12:00:00Z"}
 }
 
-// A run is posted once, with the token, again after failures that pass, and again once it was forgotten.
+// A run is posted once with the token, retried after temporary failures, and posted again after Forget.
 func TestARunIsPostedOnce(t *testing.T) {
 	h := newHook(t, 503, 429)
 	token := filepath.Join(t.TempDir(), "token")
@@ -94,7 +94,7 @@ func TestARunIsPostedOnce(t *testing.T) {
 			t.Errorf("posted %s, want %s", got, want)
 		}
 	}
-	n.Tell(waiting("q"), always) // the next one is another run's
+	n.Tell(waiting("q"), always) // the next post is another run's
 	if got := testkit.Receive(t, h.posts); !strings.Contains(got, `"run":"q"`) {
 		t.Errorf("posted %s", got)
 	}
@@ -108,9 +108,8 @@ func TestARunIsPostedOnce(t *testing.T) {
 	})
 }
 
-// What does not pass is not tried again, is in the log without the address, and keeps nobody from being told of others.
-// A
-// token goes to one address alone.
+// A permanent failure is not retried, is logged without the URL, and does not stop other posts. A token goes to one
+// URL only.
 func TestWhatCannotBePosted(t *testing.T) {
 	for _, code := range []int{401, 404, 302, 308} {
 		h := newHook(t, code)
@@ -128,7 +127,7 @@ func TestWhatCannotBePosted(t *testing.T) {
 			t.Errorf("the log says %s", said)
 		}
 	}
-	// An answer that shows the token is not in the log with its own words.
+	// The log does not repeat a response that echoes the token.
 	token := filepath.Join(t.TempDir(), "token")
 	testkit.Must(t, os.WriteFile(token, []byte("word"), 0o600))
 	mirror := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +158,7 @@ func TestWhatCannotBePosted(t *testing.T) {
 	}
 }
 
-// Telling never waits, however many runs there are and whoever reads them: the newest are told.
+// Tell never blocks, however many runs there are: the newest ones are posted.
 func TestTellingNeverWaits(t *testing.T) {
 	n := New(Config{URL: "https://alerts.example.org"}, zap.NewNop())
 	for i := range 3 * mostTold {
@@ -180,7 +179,7 @@ func TestTellingNeverWaits(t *testing.T) {
 	none.Run(t.Context())
 }
 
-// A run that no longer waits is not posted, and is forgotten, whoever asks for it: so it is told again when it waits
+// A run that no longer waits is not posted, and is forgotten even if nobody asks, so it is posted again when it waits
 // again.
 func TestWhatNoLongerWaitsIsForgotten(t *testing.T) {
 	h := newHook(t)
@@ -217,7 +216,7 @@ func TestWhatNoLongerWaitsIsForgotten(t *testing.T) {
 	}
 }
 
-// A run whose POST fails again and again holds up no other, and is posted with its newest spec alone.
+// A run whose POST fails repeatedly delays no other, and is posted only with its newest spec.
 func TestARunThatCannotBePostedHoldsUpNoOther(t *testing.T) {
 	posts := make(chan Waiting, 100)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

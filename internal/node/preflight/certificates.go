@@ -12,11 +12,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 )
 
-// soon is how long before its end a certificate is warned about.
+// soon is how long before its expiry a certificate causes a warning.
 const soon = 14 * 24 * time.Hour
 
-// checkCertificates names everything about the three files; what a node does first with them
-// would name the first thing only.
+// checkCertificates reports all problems of the three files; loading them as a node does would report only the first.
 func (c *checker) checkCertificates() {
 	f := c.config.TLS
 	if f.CA == "" || f.Cert == "" || f.Key == "" {
@@ -53,7 +52,7 @@ func (c *checker) checkCertificates() {
 	if roots == nil {
 		return
 	}
-	// At a time when it is valid: dates were checked.
+	// At a time when it is valid, because dates are checked separately.
 	at := chain[0].NotBefore.Add(time.Second)
 	if err := certs.VerifyChain(chain, roots, x509.ExtKeyUsageClientAuth, at); err != nil {
 		c.distrust("certificate", "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
@@ -61,8 +60,8 @@ func (c *checker) checkCertificates() {
 	c.checkRevoked(f)
 }
 
-// checkRevoked names what is wrong with the list of revoked certificates, without which a
-// node that has one configured trusts nobody. What is wrong with other files was named.
+// checkRevoked reports problems of the revocation list, without which a node that has one configured trusts nobody.
+// Problems of other files were reported before.
 func (c *checker) checkRevoked(f certs.Files) {
 	if f.Revoked == "" || !c.trusted {
 		return
@@ -74,7 +73,7 @@ func (c *checker) checkRevoked(f certs.Files) {
 	c.ok("revoked", "%s can be used", f.Revoked)
 }
 
-// distrust adds a problem with which the certificate's files cannot be used.
+// distrust adds a problem that makes the certificate files unusable.
 func (c *checker) distrust(name, fix, format string, args ...any) {
 	c.trusted = false
 	c.add(name, Problem, fix, format, args...)
@@ -123,7 +122,7 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 			c.distrust("certificate", "have one issued", "%v", err)
 			return
 		}
-		// Masked runs and policies of other sites name it.
+		// Masked runs and policies of other sites name this key.
 		c.ok("certificate", "for node %s, until %s, key %s", who, cert.NotAfter.Format(time.RFC3339),
 			certs.SpellFingerprint(key))
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// leastDisk is what a state folder should have room for: teachers' weights are
-	// written anew before the old ones go.
+	// leastDisk is the space that a state folder needs: teachers' weights are rewritten before the old ones are
+	// deleted.
 	leastDisk = 1 << 30
 	// leastFiles is far more than a node has open.
 	leastFiles = 256
@@ -78,9 +78,9 @@ func (c *checker) checkAuditLog() {
 	c.ok("audit log", "%s can be written", path)
 }
 
-// estimate compares what the records take with what is free.
+// estimate compares the memory for the records with what is free.
 func (c *checker) estimate(rows int) {
-	// Twice: as they are, and as teachers see them.
+	// Twice: as parsed, and as encoded for teachers.
 	need := uint64(rows) * uint64(encode.New(c.schema).Width()) * 4 * 2
 	free, ok := availableMemory()
 	switch {
@@ -94,7 +94,7 @@ func (c *checker) estimate(rows int) {
 	}
 }
 
-// availableMemory is what the system, or the process's own group, leaves.
+// availableMemory is the memory that the system, or the process's cgroup, has left.
 func availableMemory() (uint64, bool) {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -4,7 +4,7 @@ package preflight
 
 import "syscall"
 
-// freeBytes is what this user may still write to the disk of a folder.
+// freeBytes is how much this user may still write to the disk of a folder.
 func freeBytes(dir string) (uint64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -21,8 +21,8 @@ import (
 
 const step = 5 * time.Second
 
-// checkNetwork goes the way to the aggregator: names, ports, TLS, and who leads. Standbys
-// do not listen, so that one address that answers is enough.
+// checkNetwork checks the way to the aggregator: names, ports, TLS, and who leads. Standbys do not listen, so one
+// answering address is enough.
 func (c *checker) checkNetwork(ctx context.Context) {
 	target, err := dial.Parse(c.config.Aggregator, c.config.ServerName)
 	switch {
@@ -50,16 +50,16 @@ func (c *checker) checkNetwork(ctx context.Context) {
 			"nobody listens at %s", target)
 		return
 	case answered == 0:
-		return // said before
+		return // reported before
 	}
 	c.checkLeader(ctx, target)
 }
 
-// checkAddress says whether something listens, and whether both sides trust each other.
+// checkAddress reports whether something listens, and whether both sides trust each other.
 func (c *checker) checkAddress(ctx context.Context, address string) (reached, trusted bool) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return false, false // Parse has seen that it splits
+		return false, false // Parse has checked that it splits
 	}
 	within, cancel := context.WithTimeout(ctx, step)
 	defer cancel()
@@ -93,7 +93,7 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 		c.handshakeFailed(conn, err)
 		return true, false
 	}
-	if err := tlsconfig.Probe(ctx, address, config); err != nil { // its verdict on us comes later
+	if err := tlsconfig.Probe(ctx, address, config); err != nil { // its verdict on our certificate comes later
 		c.fail("tls", err)
 		return true, false
 	}
@@ -104,7 +104,7 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 	return true, true
 }
 
-// handshakeFailed tells clocks that differ from the rest.
+// handshakeFailed distinguishes clock differences from other failures.
 func (c *checker) handshakeFailed(conn *tls.Conn, err error) {
 	if errors.Is(err, certs.ErrExpired) {
 		chain := conn.ConnectionState().PeerCertificates

@@ -11,30 +11,30 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Options say what is checked.
+// Options select what is checked.
 type Options struct {
 	// Config is the path of the node's YAML file.
 	Config string
-	// Offline leaves the network out.
+	// Offline skips the network.
 	Offline bool
-	// Structure looks at no row, of a table that is not read into memory.
+	// Structure reads no row of a table that is not loaded into memory.
 	Structure bool
-	// Now is the time; nil takes the clock's.
+	// Now returns the time; nil uses the system clock.
 	Now func() time.Time
 }
 
-// checker carries what one check finds to those behind it.
+// checker passes results of one check to later ones.
 type checker struct {
 	*Report
 	o      Options
 	config node.Config
 	schema *partition.Schema
 	site   *node.Site
-	// trusted is whether the certificate's files can be used.
+	// trusted reports whether the certificate files are usable.
 	trusted bool
 }
 
-// Run makes all checks. What depends on something that is broken is not checked, and says so.
+// Run makes all checks. A check that depends on something broken is skipped, and says so.
 func Run(ctx context.Context, o Options) *Report {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -33,14 +33,14 @@ const schemaText = `columns:
 label: y
 `
 
-// place is a folder with all that a node needs.
+// place is a folder with everything that a node needs.
 type place struct {
 	t       testing.TB
 	dir     string
 	fields  map[string]string
 	rows    int
 	address string
-	clock   time.Duration // what it is ahead by
+	clock   time.Duration // how far its clock is ahead
 }
 
 func newPlace(t testing.TB) *place {
@@ -100,7 +100,7 @@ func (p *place) write(name, text string) {
 	testkit.Must(p.t, os.WriteFile(p.path(name), []byte(text), 0o600))
 }
 
-// config writes the data and the configuration and returns its path.
+// config writes the data and the configuration, and returns the configuration's path.
 func (p *place) config() string {
 	var b strings.Builder
 	b.WriteString("x,y\n")
@@ -123,7 +123,7 @@ func (p *place) check(o Options) *Report {
 	return Run(context.Background(), o)
 }
 
-// found returns the check that says something, and fails without one.
+// found returns the check with these words, and fails if there is none.
 func found(t testing.TB, r *Report, status Status, name, says string) Check {
 	t.Helper()
 	for _, c := range r.Checks {
@@ -177,7 +177,7 @@ func ready(t *testing.T, p *place) {
 	}
 }
 
-// Each of these is one problem, named with its fix, and does not hide the others.
+// Each of these is one problem, reported with its fix, and does not hide others.
 func TestProblemsAreNamed(t *testing.T) {
 	certificates := issued(t)
 	r := Run(t.Context(), Options{Config: filepath.Join(t.TempDir(), "none.yaml"), Offline: true})
@@ -310,7 +310,7 @@ func (p *place) tls(folder, cert, key string) {
 	p.fields["tls"] = fmt.Sprintf("{ca: certs/ca.crt, cert: %s/%s.crt, key: %s/%s.key}", folder, cert, folder, key)
 }
 
-// started leaves a state folder as a node that was welcomed does.
+// started creates a state folder as left by a welcomed node.
 func (p *place) started() {
 	p.t.Helper()
 	c, err := node.LoadConfig(p.config())
@@ -330,7 +330,7 @@ func (p *place) started() {
 	testkit.Must(p.t, m.Save(filepath.Join(c.State, "manifest.json")))
 }
 
-// startAggregator runs a real one for the place.
+// startAggregator starts a real aggregator for the place.
 func (p *place) startAggregator() {
 	p.t.Helper()
 	c := aggregator.DefaultConfig()
@@ -350,8 +350,7 @@ func (p *place) startAggregator() {
 	p.address = server.Addr().String()
 }
 
-// Against a real aggregator: the way there, who leads, and whether the node would be let in,
-// without letting it in.
+// Against a real aggregator: the way there, who leads, and whether the node would be admitted, without admitting it.
 func TestTheWayToTheAggregator(t *testing.T) {
 	p := newPlace(t)
 	p.startAggregator()
@@ -365,7 +364,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, r, OK, "leader", "leads")
 	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; 0 teachers")
 
-	// A standby that does not listen is none of the problems.
+	// A standby that does not listen is not a problem.
 	leader := p.address
 	p.address = "'127.0.0.1:1, " + leader + "'"
 	if r = p.check(Options{}); !r.OK {
@@ -378,7 +377,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, p.check(Options{}), Problem, "aggregator", "nobody listens")
 	p.address = leader
 
-	// What the aggregator would refuse the node for.
+	// Reasons for which the aggregator would refuse the node.
 	p.fields["dataset"] = "e"
 	delete(p.fields, "policy")
 	found(t, p.check(Options{}), Problem, "dataset", `"e"`)
@@ -394,7 +393,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, p.check(Options{}), Problem, "tls", "")
 	p.tls("certs", "node-north", "node-north")
 
-	// Somebody who speaks no TLS.
+	// A server that does not speak TLS.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	done := make(chan struct{})
@@ -415,7 +414,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	testkit.Receive(t, done)
 	p.address = leader
 
-	// The port of the node's own listener is taken, by itself perhaps.
+	// The port of the node's own listener is taken, perhaps by itself.
 	own, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer own.Close()

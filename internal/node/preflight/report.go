@@ -1,9 +1,9 @@
-// Package preflight checks, before a node is started, everything that it needs: its
-// configuration, the site's records and folders, certificates, the way to the aggregator,
-// the site's policy and the machine. It names every problem, and how to fix it.
+// Package preflight checks, before a node is started, everything that it needs: its configuration, the site's records
+// and folders, certificates, the way to the aggregator, the site's policy and the machine. It reports every problem
+// and how to fix it.
 //
-// Begin with [Run]. It changes nothing: it does not join as a node, and what it makes to
-// see whether it may, it removes.
+// Begin with [Run]. It changes nothing: it does not join as a node, and it removes the files with which it tests
+// permissions.
 package preflight
 
 import (
@@ -21,7 +21,7 @@ type Status string
 const (
 	OK         Status = "ok"
 	Problem    Status = "problem"     // the node would not start, or would answer nothing
-	Warning    Status = "warning"     // it works, or may, and something should be done
+	Warning    Status = "warning"     // it works, or may work, but something should be done
 	NotChecked Status = "not checked" // with the reason
 )
 
@@ -34,10 +34,10 @@ type Check struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Report holds all checks, in the order in which a node needs them. It may hold numbers of
-// records, and is for the site alone.
+// Report has all checks, in the order in which a node needs them. It may contain numbers of records, and is only for
+// the site.
 type Report struct {
-	// OK is whether there is no problem.
+	// OK reports whether there is no problem.
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
 }
@@ -66,7 +66,7 @@ func (r *Report) each(name string, status Status, err error) {
 	r.add(name, status, fix, "%s", detail)
 }
 
-// split parts an error's words into what is wrong and, behind a semicolon, what to do.
+// split splits an error's text into the problem and, after a semicolon, the fix.
 func split(err error) (detail, fix string) {
 	var input *partition.InputError
 	if errors.As(err, &input) && input.Fix != "" {

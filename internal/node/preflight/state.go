@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 )
 
-// checkState looks at the folder; what is in it is checked with the data.
+// checkState checks the folder; its content is checked with the data.
 func (c *checker) checkState() {
 	dir := c.config.State
 	if dir == "" {
@@ -52,7 +52,7 @@ func (c *checker) checkState() {
 	}
 }
 
-// openToOthers names a file or folder that others may read as a problem, and says whether it is one.
+// openToOthers reports a file or folder that others may read as a problem, and returns whether it is one.
 func (c *checker) openToOthers(name, path string, at fs.FileInfo, why string) bool {
 	mode := at.Mode().Perm()
 	if runtime.GOOS == "windows" || mode&0o077 == 0 {
@@ -66,7 +66,7 @@ func (c *checker) openToOthers(name, path string, at fs.FileInfo, why string) bo
 	return true
 }
 
-// existing is the folder above that is there.
+// existing is the nearest existing folder above.
 func existing(path string) string {
 	for {
 		if at, err := os.Stat(path); err == nil && at.IsDir() {
@@ -80,7 +80,7 @@ func existing(path string) string {
 	}
 }
 
-// writable makes a file in a folder and removes it.
+// writable creates a file in a folder and removes it.
 func writable(dir string) bool {
 	f, err := os.CreateTemp(dir, ".preflight-*")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// WriteBrief writes what a person should know who decides about a run.
+// WriteBrief writes what a person should know to decide about a run.
 func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	if b.Spec == nil {
 		WriteAdvance(w, b.Run)
@@ -56,7 +56,7 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	showMasked(w, b.Run)
 }
 
-// showStudy shows what the run says of its study, for people to compare with the document that they have.
+// showStudy shows what the run says about its study, for comparison with the document that people have.
 func showStudy(w io.Writer, of *study.Block) {
 	if of == nil {
 		fmt.Fprintln(w, "study: none")
@@ -75,7 +75,7 @@ func purposeText(purpose string) string {
 	return fmt.Sprintf("%s (in the student's words; nothing checks them)", purpose)
 }
 
-// showLeaving shows what answers an entry of the plan.
+// showLeaving shows the answers to an entry of the plan.
 func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 	stage := ""
 	if l.Stage != "" {
@@ -120,7 +120,7 @@ func showCost(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintln(w)
 }
 
-// showDecisions shows who decided, where the policy counts persons or a decision does not count.
+// showDecisions shows who decided, if the policy counts persons or a decision does not count.
 func showDecisions(w io.Writer, r sitepolicy.Run) {
 	if r.ApprovalsNeeded > 0 {
 		fmt.Fprintf(w, "approvals: %d of %d\n", r.Approvals, r.ApprovalsNeeded)
@@ -137,7 +137,7 @@ func showDecisions(w io.Writer, r sitepolicy.Run) {
 	}
 }
 
-// WriteAdvance writes about an approval in advance, and what runs under it cost.
+// WriteAdvance describes an approval in advance, and what runs under it have cost.
 func WriteAdvance(w io.Writer, r sitepolicy.Run) {
 	a := r.Advance
 	fmt.Fprintf(w, "in advance, %s (spec %s) is %s: runs of %s, pipelines %s, purpose %s, ", r.Run, r.SpecSHA256[:12],
@@ -150,7 +150,7 @@ func WriteAdvance(w io.Writer, r sitepolicy.Run) {
 	showDecisions(w, r)
 }
 
-// MostText is what the whole run may come to at this site, as the limit counts it.
+// MostText is the most that the whole run may cost at this site, as the limit counts it.
 func MostText(r sitepolicy.Run) string {
 	if r.EpsilonMost == nil {
 		return "-"
@@ -158,7 +158,7 @@ func MostText(r sitepolicy.Run) string {
 	return fmt.Sprintf("%.4g", *r.EpsilonMost)
 }
 
-// showMasked shows among whom a run is masked, for people to compare before they approve it.
+// showMasked shows the members of a masked run, for comparison before approval.
 func showMasked(w io.Writer, r sitepolicy.Run) {
 	g := r.Spec.Masked
 	if g == nil {
@@ -174,7 +174,7 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	}
 }
 
-// StateText is a state with whose it is, until when, and what is lacking.
+// StateText is a state with who decided, until when, and what is missing.
 func StateText(r sitepolicy.Run) string {
 	text := r.State
 	switch {

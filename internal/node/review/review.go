@@ -1,5 +1,5 @@
-// Package review is what the people of a site read and decide about runs, by a command or on a page. It works on the
-// node's files and knows nothing of the records.
+// Package review is what a site's people read and decide about runs, with a command or on a page. It works on the
+// node's files and knows nothing about the records.
 package review
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// unknown is more privacy units than any policy asks for: how many there are is preflight's
-// to say, which reads them.
+// unknown exceeds the privacy units that any policy requires: preflight checks their number, because it reads the
+// records.
 const unknown = 1 << 62
 
-// Open returns the enforcer of a node's policy, and the node's configuration, by the path of that.
+// Open returns the enforcer of a node's policy, and the node's configuration, from the configuration's path.
 func Open(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, error) {
 	config, err := node.LoadConfig(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func Open(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, error)
 	return sitepolicy.New(o), config, nil
 }
 
-// Decide writes a decision about a run down, in the site's ledger and the node's audit log. Spec is as of
-// [sitepolicy.Enforcer.Decide]. Who decides is whom the system knows, or who signs.
+// Decide writes a decision about a run to the site's ledger and the node's audit log. Spec is as in
+// [sitepolicy.Enforcer.Decide]. The person is the system's user, or the signer.
 func Decide(path, run, spec string, by sitepolicy.Decision) (*sitepolicy.Run, error) {
 	enforcer, settings, err := Open(path, false)
 	if err != nil {
@@ -62,7 +62,7 @@ func Decide(path, run, spec string, by sitepolicy.Decision) (*sitepolicy.Run, er
 	return decided, nil
 }
 
-// Brief is what a person reads who decides about a run.
+// Brief is what a person reads before a decision about a run.
 func Brief(path, run, spec string) (*sitepolicy.Brief, error) {
 	enforcer, _, err := Open(path, true)
 	if err != nil {
@@ -71,7 +71,7 @@ func Brief(path, run, spec string) (*sitepolicy.Brief, error) {
 	return enforcer.Brief(run, spec)
 }
 
-// Signer signs decisions by a certificate of the role approver and its key; nil without both.
+// Signer signs decisions with a certificate of role approver and its key; nil without both.
 func Signer(certificate, key string) (func(attest.Statement) (attest.Signature, error), error) {
 	if (certificate == "") != (key == "") {
 		return nil, errors.New("--as, --key: give both, or neither")
@@ -83,7 +83,7 @@ func Signer(certificate, key string) (func(attest.Statement) (attest.Signature, 
 	return func(s attest.Statement) (attest.Signature, error) { return attest.SignBy(files, s) }, nil
 }
 
-// End is when an approval ends, by a day or moment, or by a term; zero without them.
+// End is when an approval ends, from a day or moment, or from a term; zero without them.
 func End(until, term string) (time.Time, error) {
 	switch {
 	case until != "" && term != "":
@@ -104,7 +104,7 @@ func End(until, term string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// Whoami names who decides, as the system calls them.
+// Whoami is the name of the system's user.
 func Whoami() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -15,7 +15,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// fitted is a regression that a run may ask.
+// fitted is a regression that a run may ask for.
 type fitted struct {
 	seen
 	want *ratio.Wanted

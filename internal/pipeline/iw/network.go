@@ -19,7 +19,7 @@ type NetworkOptions struct {
 	Hidden   int     // width of the hidden layer; 0 for none, a logistic regression
 	Rate     float64 // probability of a privacy unit to be in a step's sample
 	Steps    int
-	Clip     float64 // of a unit's gradient, by its weights
+	Clip     float64 // for a unit's gradient with respect to the weights
 	StepSize float64 // Adam's
 	Records  float64 // the public number of privacy units
 }

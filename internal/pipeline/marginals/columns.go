@@ -9,8 +9,8 @@ import (
 // fineColumn is a column as the first sum knows it.
 type fineColumn struct {
 	cells
-	// records are the records in each fine cell: released, and then made to be none below 0 that
-	// add up to all.
+	// records are the records in each fine cell, as released and then adjusted to be nonnegative and to add up to the
+	// total.
 	records  []float64
 	variance float64 // of the noise that they were released with
 	block    int     // so many neighbours were counted together as well

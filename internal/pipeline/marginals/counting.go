@@ -20,7 +20,7 @@ const CountingKind = pairsKind
 // from the schema alone.
 type Counting struct {
 	asked
-	alone int // so many tables are those of columns by themselves
+	alone int // number of tables of single columns
 	label int // the place of the label among them, -1 without one
 }
 

@@ -104,9 +104,9 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 	return nil
 }
 
-// checkFirst refuses a price of the class shares that is too small to be drawn for.
+// checkFirst refuses a price of the class shares whose noise is too large to be drawn.
 func (o Priced) checkFirst(p *Plan, budget privacy.Budget) error {
-	// A draw that is thrown away says whether noise of this size can be drawn.
+	// A discarded draw shows whether noise of this size can be drawn.
 	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, CountScale, p.ClassShares.Epsilon); err != nil {
 		return fmt.Errorf("%s of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
 			fmt.Sprintf("%s: %v", o.First.Field, o.First.Value), budget.Epsilon, err)

@@ -27,7 +27,7 @@ const schemaText = `columns:
 label: y
 `
 
-// rows are n whose x is often low where y is, and more so the larger tilt is.
+// rows are n rows whose x tends to be low where y is, the more so the larger tilt is.
 func rows(schema *partition.Schema, n int, tilt float64, rng *rand.Rand) *partition.Table {
 	t := partition.NewTable(schema)
 	for range n {

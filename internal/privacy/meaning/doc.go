@@ -1,4 +1,4 @@
-// Package meaning says in figures and words what an (epsilon, delta) means to those who are protected:
-// [Tell] how well anybody can tell two neighbouring datasets apart, [Guarantee.Strength] which word suits it by a
-// published convention, and [Guarantee.Warnings] what is unusual about it.
+// Package meaning explains in figures and words what an (epsilon, delta) means for the protected units: [Tell] how
+// well anybody can distinguish two neighbouring datasets, [Guarantee.Strength] the word for it by a published
+// convention, and [Guarantee.Warnings] what is unusual about it.
 package meaning

@@ -19,11 +19,11 @@ const (
 	ReasonableDelta   = 1e-3
 )
 
-// UsualDelta is a delta for a public number of privacy units, above 0: the smaller of 1e-5 and a tenth of one over the
-// number. A mechanism that publishes each unit with probability delta, which any (epsilon, delta) allows, publishes a
-// tenth of a unit on average then, or less. Dwork and Roth 2014 (The Algorithmic Foundations of Differential Privacy,
-// section 2.3) want delta far below one over the number; 1/n^1.1, which is in use as well, is half of that for a
-// thousand units and a quarter for a million.
+// UsualDelta is a delta for a public number of privacy units, above 0: the smaller of 1e-5 and a tenth of one over
+// the number. Any (epsilon, delta) allows a mechanism that publishes each unit with probability delta; with this
+// delta it publishes at most a tenth of a unit on average. Dwork and Roth 2014 (The Algorithmic Foundations of
+// Differential Privacy, section 2.3) require delta far below one over the number; 1/n^1.1, which is also common, is
+// half of that for a thousand units and a quarter for a million.
 func UsualDelta(records int) float64 { return min(StrongDelta, 0.1/float64(records)) }
 
 // Source names where the tiers of epsilon come from.
@@ -73,7 +73,7 @@ func (g Guarantee) Why() string {
 	}
 }
 
-// aboveOne tells whether a mechanism that gives away more than one record on average would pass.
+// aboveOne reports whether delta allows a mechanism that publishes more than one record on average.
 func (g Guarantee) aboveOne() bool { return g.Records > 0 && g.Delta > 1/float64(g.Records) }
 
 // Warnings are sentences about unusual properties, for the start of a run, its report and its certificate.

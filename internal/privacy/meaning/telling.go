@@ -12,20 +12,20 @@ import (
 // observer of the release does better, whatever else they know.
 type Telling struct {
 	Chance float64 `json:"chance"`
-	// By names the proof: gdp, pld, pure, or budget where all that is used is an (epsilon, delta).
+	// By names the proof: gdp, pld, pure, or budget if only an (epsilon, delta) is used.
 	By string `json:"by"`
-	// Exact is true of Gaussian noise alone: the best guess is right that often, and no less.
+	// Exact is true only for Gaussian noise: the best guess is then right exactly that often.
 	Exact bool `json:"exact"`
 	// OfBudget follows from (epsilon, delta) alone, for any mechanism.
 	OfBudget float64 `json:"of_budget"`
 }
 
-// ByBudget is the name of the proof that uses an (epsilon, delta) and nothing else.
+// ByBudget is the name of the proof that uses only an (epsilon, delta).
 const ByBudget = "budget"
 
-// Tell computes the chance for releases that are known, with their noise and number taken as given. Releases
-// that compose to mu Gaussian DP have Phi(mu/2); of others it is computed from their privacy loss distribution.
-// Where the bound of their pure epsilon, or that of the budget (epsilon, delta), is smaller, it stands.
+// Tell computes the chance for known releases, with their noise and number taken as given. Releases that compose to
+// mu Gaussian DP have Phi(mu/2); for others it is computed from their privacy loss distribution. If the bound from
+// their pure epsilon, or from the budget (epsilon, delta), is smaller, that is used.
 func Tell(events []privacy.Event, epsilon, delta float64) (Telling, error) {
 	t := Telling{Chance: Bound(epsilon, delta), By: ByBudget, OfBudget: Bound(epsilon, delta)}
 	if len(events) == 0 {

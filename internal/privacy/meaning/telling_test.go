@@ -65,7 +65,7 @@ func TestTellingOfManySamples(t *testing.T) {
 	}
 }
 
-// Where the noise is next to none the chance is certainty, and nothing fails.
+// With almost no noise the chance is certainty, and nothing fails.
 func TestTellingOfNoNoise(t *testing.T) {
 	got, err := Tell([]privacy.Event{{Kind: privacy.Gaussian, Sigma: 1e-3, Sensitivity: 1, Count: 1}}, 600000, 1e-5)
 	testkit.Must(t, err)

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Plain is a text of somebody else as a terminal may show it: with spaces in place of what moves the cursor, hides what
-// follows or turns the order of letters. Ends of lines and tabs stay.
+// Plain is foreign text made safe for a terminal: spaces replace characters that move the cursor, hide text or change
+// its direction. Line ends and tabs stay.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -17,7 +17,7 @@ func Plain(s string) string {
 	}, s)
 }
 
-// Line is [Plain] on one line: what somebody else says cannot look like lines of the program.
+// Line is [Plain] on one line: foreign text cannot look like lines of the program.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\u2028' || r == '\u2029' {
@@ -27,7 +27,7 @@ func Line(s string) string {
 	}, Plain(s))
 }
 
-// PlainWriter writes what is written to it as [Plain] has it. A write ends with a whole character.
+// PlainWriter applies [Plain] to what is written to it. Each write must end with a complete character.
 func PlainWriter(w io.Writer) io.Writer { return plainWriter{w} }
 
 type plainWriter struct{ to io.Writer }

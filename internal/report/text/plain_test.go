@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// What somebody else says moves no cursor, hides nothing and, on a line, begins none.
+// Foreign text moves no cursor, hides nothing and, with Line, starts no line.
 func TestPlain(t *testing.T) {
 	for s, want := range map[string]string{
 		"as it is: ä, 数\tand\n": "as it is: ä, 数\tand\n", "a\x1b[8mb\x7f\r\u009b2J": "a [8mb   2J", "a\u202eb": "a b",

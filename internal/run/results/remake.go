@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// ReportOptions say from what a report is made and where it is written.
+// ReportOptions name the source of a report and its destination.
 type ReportOptions struct {
 	// From is the output folder of a finished run, Out the folder of the report;
 	// the same where Out is empty.

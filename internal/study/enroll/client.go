@@ -1,5 +1,5 @@
-// Package enroll is both sides of a site's way into a study: the site asks, by its start kit, and waits for the roster;
-// the operator, who has the authority, admits. The aggregator between them is believed nothing: what comes through it
+// Package enroll is both sides of a site's admission to a study: the site asks, with its start kit, and waits for the
+// roster; the operator, who has the authority, admits. The aggregator between them is not trusted: everything from it
 // is checked against the authority, and compared by people.
 package enroll
 
@@ -24,17 +24,17 @@ import (
 var ErrRefused = errors.New("the aggregator refused")
 
 const (
-	// retry bounds the pause between attempts to reach an aggregator that is away, and lookEvery is how often the
-	// roster is looked at.
+	// retry bounds the pause between attempts to reach an absent aggregator, and lookEvery is how often the roster is
+	// fetched.
 	retry     = 2 * time.Second
 	lookEvery = time.Second
 )
 
-// client calls an aggregator, and waits for one that is away until the context ends.
+// client calls an aggregator, and retries until the context ends if it is absent.
 type client struct {
 	*dial.Conn
 	address string
-	away    func(reason string) // tells that it is; called once for each time
+	away    func(reason string) // called once each time it is absent
 }
 
 func connect(address, serverName string, files certs.Files, away func(string)) (*client, error) {
@@ -49,7 +49,7 @@ func connect(address, serverName string, files certs.Files, away func(string)) (
 	return &client{conn, address, away}, nil
 }
 
-// again repeats a call through troubles that pass.
+// again repeats a call after temporary failures.
 func (c *client) again(ctx context.Context, what string, call func() error) error {
 	pauses, told := dial.Pauses(retry), false
 	for {
@@ -63,7 +63,7 @@ func (c *client) again(ctx context.Context, what string, call func() error) erro
 		rest, message := dial.Again(err), dial.Message(err)
 		switch status.Code(err) {
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
-			if err := c.Probe(ctx); err != nil { // they do not trust each other, which does not pass
+			if err := c.Probe(ctx); err != nil { // mutual trust failed, which does not pass
 				return fmt.Errorf("%s: aggregator %s: %w", what, c.address, err)
 			}
 			if !told {
@@ -81,7 +81,7 @@ func (c *client) again(ctx context.Context, what string, call func() error) erro
 	}
 }
 
-// spelled writes a fingerprint that the aggregator told, which may be anything.
+// spelled formats a fingerprint from the aggregator, which may be anything.
 func spelled(fingerprint string) string {
 	if raw, err := hex.DecodeString(fingerprint); err != nil || len(raw) != sha256.Size {
 		return "that the aggregator does not tell"

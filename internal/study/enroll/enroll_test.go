@@ -56,7 +56,7 @@ func again(t *testing.T, k *kit.Kit, dir string) *Site {
 	return s
 }
 
-// asking is a request of a site with a key of its own.
+// asking is a request of a site with its own key.
 func asking(t *testing.T, name string) *request.Request {
 	t.Helper()
 	q, err := request.New(t.TempDir(), certs.RoleNode, name, nil, request.FirstKey)
@@ -64,7 +64,7 @@ func asking(t *testing.T, name string) *request.Request {
 	return q
 }
 
-// signed is a roster of requests that the authority of a study's folder signs, after a change.
+// signed is a changed roster of requests, signed by the authority of a study's folder.
 func signed(
 	t *testing.T, folder string, s *Site, change func(*roster.Roster), asking ...*request.Request,
 ) roster.Signed {
@@ -96,7 +96,7 @@ func (s *Site) own(t *testing.T) *request.Request {
 	return q
 }
 
-// A command that was stopped goes on with the key that it made.
+// A command that was stopped continues with the key that it made.
 func TestASiteGoesOnWithItsKey(t *testing.T) {
 	_, s := begun(t)
 	key := filepath.Join(s.Dir, "node-north.key")
@@ -110,7 +110,7 @@ func TestASiteGoesOnWithItsKey(t *testing.T) {
 	}
 }
 
-// A roster that is not this study's, or not with this site's key, is refused, though the authority signed it.
+// A site refuses a roster of another study or with another key for it, although the authority signed it.
 func TestRostersThatASiteRefuses(t *testing.T) {
 	folder, s := begun(t)
 	own, south := s.own(t), asking(t, "south")
@@ -141,7 +141,7 @@ func TestRostersThatASiteRefuses(t *testing.T) {
 	}
 }
 
-// Files that were written before the command was stopped stay; the policy of a site that has joined is the site's.
+// Files written before the command was stopped stay. The policy of a joined site belongs to the site.
 func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 	folder, s := begun(t)
 	r, err := s.check(signed(t, folder, s, nil, s.own(t), asking(t, "south")), time.Now())
@@ -183,7 +183,7 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 	if got := string(testkit.Read(t, s.PolicyFile())); got != "the site's own" || !s.Confirmed(more) {
 		t.Errorf("after the second roster the policy is %q", got)
 	}
-	// An aggregator that shows the first one again hides a site that was admitted since.
+	// An aggregator that shows the first roster again hides a site that was admitted since.
 	if r, err := s.check(r.Signed, time.Now()); r != nil || !errors.Is(err, roster.ErrRoster) {
 		t.Errorf("an older roster: %v, %v", r, err)
 	}

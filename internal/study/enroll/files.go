@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/roster"
 )
 
-// nodeFile is a site's teacher.yaml. Its data has the path that the command was given, made absolute.
+// nodeFile is a site's teacher.yaml, with the absolute path of the command's data.
 func nodeFile(s *study.Study, site, data string) []byte {
 	files := certs.IssuedFiles("", certs.RoleNode, site)
 	return fmt.Appendf(nil, `# The node of %[1]s in study %[2]s, as teacher join wrote it.
@@ -30,7 +30,7 @@ tls: {ca: %[8]s, cert: %[9]s, key: %[10]s}
 		s.Overlap)
 }
 
-// policy is a site's first policy: no more than the study allows, and each run by hand.
+// policy is a site's first policy: it allows no more than the study, and each run by hand.
 func policy(s *study.Study, text []byte, site string, r *roster.Roster) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# What %[1]s allows in study %[2]s, as teacher join wrote it. It is the site's.
@@ -56,7 +56,7 @@ datasets:
 	return []byte(b.String())
 }
 
-// Peers are the other sites of a roster as a policy lists them.
+// Peers lists the other sites of a roster as in a policy.
 func Peers(site string, r *roster.Roster) string {
 	var b strings.Builder
 	for _, other := range r.Sites {

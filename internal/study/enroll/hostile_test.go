@@ -23,10 +23,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// painting ends what it is shown in, shows a line of its own as the program does, and hides what follows.
+// painting closes its surrounding text, imitates a line of the program, and hides what follows.
 const painting = "gone)\nsite north asks with the key\n  aaaa aaaa\nis this what north reads out to you?\x1b[8m"
 
-// hostile is an aggregator that paints: once that it is away, then that it refuses.
+// hostile is an aggregator whose messages contain this text: first that it is absent, then that it refuses.
 type hostile struct {
 	conclavev1.UnimplementedEnrollServiceServer
 	conclavev1.UnimplementedAdmitServiceServer
@@ -51,8 +51,8 @@ func (h *hostile) ListRequests(context.Context, *conclavev1.ListRequestsRequest)
 	return nil, h.say("operator")
 }
 
-// People compare fingerprints on a terminal. What an aggregator says there moves no cursor, hides nothing, and begins
-// no line.
+// People compare fingerprints on a terminal. An aggregator's text there moves no cursor, hides nothing, and starts no
+// line.
 func TestAnAggregatorPaintsNothing(t *testing.T) {
 	port, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)

@@ -16,11 +16,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Operator admits sites to a study, by its authority.
+// Operator admits sites to a study with its authority.
 type Operator struct {
 	study     *study.Study
 	hash      string // of the study's text, in hex
-	schema    string // of the schema, likewise
+	schema    string // of the schema, in hex
 	authority string // the folder
 	api       conclavev1.AdmitServiceClient
 	*client
@@ -31,13 +31,14 @@ type Asking struct {
 	Site     string
 	Received time.Time
 	*request.Request
-	// Replaced is how often a request with another key took the place of one of the site.
+	// Replaced is how often a request with another key replaced one of the site's.
 	Replaced uint32
-	// Refused says why it cannot be admitted; nil where it can.
+	// Refused says why it cannot be admitted, or is nil.
 	Refused error
 }
 
-// NewOperator connects an operator of a study, whose text and schema are given, with the certificate in files.
+// NewOperator connects the operator of a study with the certificate in files. The caller passes the study's text and
+// schema.
 func NewOperator(s *study.Study, text []byte, schemaSHA256, authority string, files certs.Files,
 	away func(string)) (*Operator, error) {
 	c, err := connect(s.Addresses(), "", files, away)
@@ -48,7 +49,7 @@ func NewOperator(s *study.Study, text []byte, schemaSHA256, authority string, fi
 		api: conclavev1.NewAdmitServiceClient(c)}, nil
 }
 
-// Look returns the sites that ask and are not in the roster, and the roster, nil where none stands.
+// Look returns the sites that ask and are not in the roster, and the current roster, or nil.
 func (o *Operator) Look(ctx context.Context) (asking []Asking, stands *Standing, err error) {
 	var r *conclavev1.ListRequestsResponse
 	err = o.again(ctx, "list the sites' requests", func() (err error) {
@@ -71,7 +72,7 @@ func (o *Operator) Look(ctx context.Context) (asking []Asking, stands *Standing,
 	return asking, stands, nil
 }
 
-// own checks that a roster at the aggregator is one that this authority signed for this study.
+// own checks that this authority signed the aggregator's roster for this study.
 func (o *Operator) own(signed roster.Signed) (*Standing, error) {
 	ca, _, err := authority.Own(o.authority)
 	if err != nil {
@@ -88,10 +89,10 @@ func (o *Operator) own(signed roster.Signed) (*Standing, error) {
 	return &Standing{r, signed}, nil
 }
 
-// read reads a request, and says what is against it.
+// read parses a request, and sets what is wrong with it.
 func (o *Operator) read(m *conclavev1.SiteRequest) Asking {
 	a := Asking{Site: m.GetSite(), Replaced: m.GetReplaced()}
-	a.Received, _ = time.Parse(time.RFC3339, m.GetReceived()) // the aggregator may say anything
+	a.Received, _ = time.Parse(time.RFC3339, m.GetReceived()) // the aggregator may send anything
 	a.Request, a.Refused = request.Parse(m.GetRequest())
 	switch {
 	case a.Refused != nil:
@@ -105,11 +106,11 @@ func (o *Operator) read(m *conclavev1.SiteRequest) Asking {
 	return a
 }
 
-// Wait waits for a while, before the next look.
+// Wait waits before the next look.
 func (o *Operator) Wait(ctx context.Context) { dial.Wait(ctx, lookEvery) }
 
-// Admit signs the certificates of sites whose fingerprints people compared, and publishes the roster with them, on top
-// of the one that stands.
+// Admit signs the certificates of sites whose fingerprints people compared, and publishes them in a roster based on
+// the current one.
 func (o *Operator) Admit(ctx context.Context, sites []Asking, stands *Standing, validity time.Duration) (
 	*Standing, error) {
 	ca, fingerprint, err := authority.Own(o.authority)

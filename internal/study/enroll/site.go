@@ -21,29 +21,29 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ErrOther: another key than the site's own stands where the site's should.
+// ErrOther: there is another key in place of the site's own.
 var ErrOther = errors.New("another key speaks for this site")
 
-// Site is a site that joins, in a folder of its own.
+// Site is a site that joins, in its own folder.
 type Site struct {
 	*kit.Kit
 	Dir string
-	// Fingerprint is that of the key that was made here, which the operator is told by telephone.
+	// Fingerprint is that of the key made here. The site tells it to the operator by telephone.
 	Fingerprint string
 	request     []byte
 	api         conclavev1.EnrollServiceClient
 	*client
 }
 
-// Standing is a roster that was checked against a kit: the authority signed it, it is of the study, and the site is in
-// it with its own key. Whether others are shown the same one people have to compare.
+// Standing is a roster checked against a kit: the authority signed it for this study, and it has the site with its
+// own key. Only people can check that all sites see the same one.
 type Standing struct {
 	*roster.Roster
 	roster.Signed
 }
 
-// Begin unpacks a kit into a site's folder and makes the site's key there, mode 0600, or finds both. away is told when
-// the aggregator cannot be reached.
+// Begin unpacks a kit into a site's folder and makes the site's key there, mode 0600, or finds both. away is called
+// when the aggregator cannot be reached.
 func Begin(k *kit.Kit, dir string, away func(reason string)) (*Site, error) {
 	joiner, err := k.Unpack(dir)
 	if err != nil {
@@ -69,8 +69,8 @@ func Begin(k *kit.Kit, dir string, away func(reason string)) (*Site, error) {
 		api: conclavev1.NewEnrollServiceClient(c)}, nil
 }
 
-// Ask sends the site's request. It returns the fingerprint of the request whose place it took, of another key, in
-// groups; empty where there was none.
+// Ask sends the site's request. It returns the fingerprint, in groups, of a replaced request with another key, or
+// empty.
 func (s *Site) Ask(ctx context.Context) (replaced string, err error) {
 	err = s.again(ctx, "ask for admission", func() error {
 		r, err := s.api.SendRequest(ctx, &conclavev1.SendRequestRequest{
@@ -85,8 +85,8 @@ func (s *Site) Ask(ctx context.Context) (replaced string, err error) {
 	return replaced, err
 }
 
-// Wait waits until a roster stands that has the site, and checks it. The error matches [ErrOther] where a request with
-// another key took the place of this one, or was admitted.
+// Wait waits until a roster has the site, and checks it. The error matches [ErrOther] if a request with another key
+// replaced this one, or was admitted.
 func (s *Site) Wait(ctx context.Context) (*Standing, error) {
 	for {
 		var r *conclavev1.FetchRosterResponse
@@ -110,7 +110,7 @@ func (s *Site) Wait(ctx context.Context) (*Standing, error) {
 	}
 }
 
-// check checks a roster against the kit; nil where the site is not in it yet.
+// check checks a roster against the kit; nil if the site is not in it yet.
 func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 	r, err := signed.Check(s.CA(), now)
 	if err != nil {
@@ -147,9 +147,9 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 	return &Standing{r, signed}, nil
 }
 
-// newest is the generation of the newest roster that people confirmed, 0 before the first.
+// newest is the generation of the newest confirmed roster, 0 before the first.
 func (s *Site) newest() (generation uint64) {
-	names, _ := filepath.Glob(filepath.Join(s.Dir, "roster-*.json")) // the pattern is one
+	names, _ := filepath.Glob(filepath.Join(s.Dir, "roster-*.json")) // the pattern is valid
 	for _, name := range names {
 		var n uint64
 		if _, err := fmt.Sscanf(filepath.Base(name), "roster-%d.json", &n); err == nil {
@@ -159,37 +159,38 @@ func (s *Site) newest() (generation uint64) {
 	return generation
 }
 
-// rosterFile is where the roster of a generation is, once people confirmed it.
+// rosterFile is the path of a confirmed roster of a generation.
 func (s *Site) rosterFile(generation uint64) string {
 	return filepath.Join(s.Dir, fmt.Sprintf("roster-%d.json", generation))
 }
 
-// Confirmed says whether people confirmed a roster before the command was stopped.
+// Confirmed reports whether people confirmed a roster before the command was stopped.
 func (s *Site) Confirmed(r *Standing) bool {
 	held, err := os.ReadFile(s.rosterFile(r.Generation))
 	return err == nil && string(held) == string(r.Text)
 }
 
-// Joined says whether the site has all that its node needs.
+// Joined reports whether the site has everything that its node needs.
 func (s *Site) Joined() bool {
 	_, err := os.Stat(s.NodeFile())
 	return err == nil
 }
 
-// NodeFile is the path of the node's file, and PolicyFile of the site's policy.
+// NodeFile is the path of the node's file, and PolicyFile that of the site's policy.
 func (s *Site) NodeFile() string { return filepath.Join(s.Dir, "teacher.yaml") }
 
-// PolicyFile is beside it.
+// PolicyFile is next to it.
 func (s *Site) PolicyFile() string { return filepath.Join(s.Dir, "policy.yaml") }
 
-// Install keeps a roster that people confirmed, puts the certificate beside its key, and writes the policy and, last,
-// the node's file, for records at data. Of a site that has joined it keeps the roster alone: the policy is the site's.
+// Install stores a confirmed roster, puts the certificate next to its key, and writes the policy and, last, the
+// node's file for records at data. For a joined site it only stores the roster, because the policy belongs to the
+// site.
 func (s *Site) Install(r *Standing, data string) error {
 	if err := kit.Place(s.rosterFile(r.Generation), r.Text, 0o644); err != nil {
 		return err
 	}
 	signature := []byte(hex.EncodeToString(r.Signature) + "\n")
-	// Signatures of one text differ, as the authority's key draws anew: the first is as good.
+	// Signatures of one text differ, because the key signs with fresh randomness: the first is as good.
 	path := filepath.Join(s.Dir, fmt.Sprintf("roster-%d.sig", r.Generation))
 	if err := kit.Place(path, signature, 0o644); err != nil && !errors.Is(err, kit.ErrDiffers) {
 		return err
@@ -206,10 +207,10 @@ func (s *Site) Install(r *Standing, data string) error {
 	return kit.Place(s.NodeFile(), nodeFile(s.Study, s.Site, data), 0o644)
 }
 
-// dataLine is the line of a node's file that names its records, as it was written here.
+// dataLine is the line of a generated node file that names its records.
 var dataLine = regexp.MustCompile(`(?m)^data: (".*")$`)
 
-// sameData refuses a file of records that the node's file, which is the site's by now, does not name.
+// sameData refuses records that differ from those in the node's file, which by now belongs to the site.
 func (s *Site) sameData(data string) error {
 	text, err := os.ReadFile(s.NodeFile())
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *Site) sameData(data string) error {
 	}
 	line := dataLine.FindSubmatch(text)
 	if line == nil {
-		return nil // the site wrote it anew
+		return nil // the site rewrote it
 	}
 	named, err := strconv.Unquote(string(line[1]))
 	if err != nil || named == data {

@@ -1,5 +1,5 @@
 // Package kit is a site's start kit: a zip file with the study, its schema, the authority's certificate, and a
-// certificate of role joiner with its key, by which the site asks for its admission. The site's own key is made at the
+// certificate of role joiner with its key, with which the site asks for admission. The site's own key is made at the
 // site.
 package kit
 
@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// The files of a kit, in the order of their names.
+// The files of a kit, sorted by name.
 const (
 	readmeName = "README.txt"
 	caName     = "ca.crt"
@@ -40,14 +40,14 @@ const (
 	maxKit  = 4 << 20
 )
 
-// ErrKit is what errors.Is finds where a file is no kit.
+// ErrKit says that a file is not a kit.
 var ErrKit = errors.New("not a start kit")
 
 // Kit is what a site starts with.
 type Kit struct {
 	Site  string
 	Study *study.Study
-	// StudyText and Schema are the files as they are; Authority, Cert and Key are in PEM.
+	// StudyText and Schema are the exact files; Authority, Cert and Key are PEM.
 	StudyText, Schema    []byte
 	Authority, Cert, Key []byte
 	ca                   *x509.Certificate
@@ -62,7 +62,7 @@ func (k *Kit) SchemaSHA256() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Write packs a kit. The same one always makes the same bytes.
+// Write packs a kit. The same kit always gives the same bytes.
 func (k *Kit) Write(w io.Writer) error {
 	z := zip.NewWriter(w)
 	for _, f := range k.files() {
@@ -121,7 +121,7 @@ func Read(path string) (*Kit, string, error) {
 	return k, hex.EncodeToString(sum[:]), nil
 }
 
-// Parse is [Read] of the bytes of a zip file, at a moment at which its certificates have to be valid.
+// Parse is [Read] for the bytes of a zip file, at a moment when its certificates must be valid.
 func Parse(raw []byte, now time.Time) (*Kit, error) {
 	k, err := parse(raw, now)
 	if err != nil {
@@ -160,7 +160,7 @@ func parse(raw []byte, now time.Time) (*Kit, error) {
 	return k, k.check(now)
 }
 
-// content is what a file of a kit holds, which is not empty.
+// content is the content of a kit's file, which must not be empty.
 func content(f *zip.File) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
@@ -210,8 +210,8 @@ func (k *Kit) check(now time.Time) error {
 	return nil
 }
 
-// Unpack writes the files of a kit into a site's folder, which is made where it is not there, and returns those of
-// the connection. Files that are there stay, and have to be the same.
+// Unpack writes a kit's files to a site's folder, which it creates if needed, and returns those of the connection.
+// Existing files stay, and must be equal.
 func (k *Kit) Unpack(dir string) (certs.Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return certs.Files{}, fmt.Errorf("make the site's folder: %w", err)

@@ -81,7 +81,7 @@ func TestAKitIsUnpackedOnce(t *testing.T) {
 	}
 }
 
-// Whatever is not exactly a kit is refused, and nothing of it is written.
+// Anything but an exact kit is refused, and nothing of it is written.
 func TestHostileKits(t *testing.T) {
 	good, raw := made(t, certs.RoleJoiner, "north")
 	foreign, _ := made(t, certs.RoleJoiner, "north")

@@ -10,11 +10,11 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ErrDiffers is what errors.Is finds where a file that is there is another one.
+// ErrDiffers says that a different file exists.
 var ErrDiffers = errors.New("is there and differs")
 
-// Place writes a file whole, or finds it as it would be written; another one is an error that matches [ErrDiffers]. So
-// a command that was stopped between files goes on.
+// Place writes a whole file, or accepts an equal one; a different one is an error that matches [ErrDiffers]. So a
+// command that was stopped between files can continue.
 func Place(path string, content []byte, mode os.FileMode) error {
 	held, err := os.ReadFile(path)
 	switch {

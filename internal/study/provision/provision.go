@@ -1,5 +1,5 @@
-// Package provision makes the folder of a study: the authority, what the operator's roles need, what each student
-// needs, and a start kit for each site. Keys of sites are made at the sites.
+// Package provision makes the folder of a study: the authority, the files of the operator's roles, those of each
+// student, and a start kit for each site. Keys of sites are made at the sites.
 package provision
 
 import (
@@ -23,7 +23,7 @@ import (
 const (
 	// kitLife is how long a site may take to join.
 	kitLife = 30 * 24 * time.Hour
-	// afterEnd is how long certificates outlast the study, to fetch and to verify what it gave out.
+	// afterEnd is how long certificates outlast the study, so that its results can be fetched and verified.
 	afterEnd = 30 * 24 * time.Hour
 )
 
@@ -31,7 +31,7 @@ const (
 type Kit struct {
 	Site string `json:"site"`
 	Path string `json:"path"`
-	// SHA256 is that of the zip file, in hex, which the site is told by telephone.
+	// SHA256 is the hash of the zip file, in hex, which the site is told by telephone.
 	SHA256 string `json:"sha256"`
 }
 
@@ -47,7 +47,7 @@ type maker struct {
 // Authority is the folder of the authority in a study's folder.
 func Authority(dir string) string { return filepath.Join(dir, "authority") }
 
-// Life is for how long certificates of a study are issued.
+// Life is how long certificates of a study are valid.
 func Life(s *study.Study, now time.Time) (time.Duration, error) {
 	end, err := s.End()
 	if err != nil {
@@ -59,8 +59,8 @@ func Life(s *study.Study, now time.Time) (time.Duration, error) {
 	return end.Add(afterEnd).Sub(now), nil
 }
 
-// Make makes the folder of the study in a file, or goes on where it was stopped, and returns the kits. What is there
-// stays as it is; a folder of another study, or one that another command made, is refused.
+// Make makes the folder of the study in a file, or continues where it was stopped, and returns the kits. Existing
+// files stay; a folder of another study, or of another command, is refused.
 func Make(path, dir string) (*study.Study, []Kit, error) {
 	s, text, err := study.Read(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func Make(path, dir string) (*study.Study, []Kit, error) {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	m := &maker{study: s, text: text, schema: schema, dir: dir}
-	m.end, _ = s.End() // Life has seen that there is one
+	m.end, _ = s.End() // Life has checked that there is one
 	if err := m.begin(); err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func Make(path, dir string) (*study.Study, []Kit, error) {
 	return s, kits, err
 }
 
-// begin makes the folder, with the study in it before all else.
+// begin creates the folder, with the study as its first file.
 func (m *maker) begin() error {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func (m *maker) begin() error {
 	return m.place(".", m.study.Schema, m.schema)
 }
 
-// place writes a file of a folder of the study's, which is made where it is not there.
+// place writes a file in a subfolder, which it creates if needed.
 func (m *maker) place(folder, name string, text []byte) error {
 	folder = filepath.Join(m.dir, folder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -146,7 +146,7 @@ func (m *maker) authority() error {
 	return err
 }
 
-// identity makes a key and its certificate in a folder, or finds both; it holds for so long.
+// identity makes a key and its certificate in a folder, or finds both; life is the certificate's validity.
 func (m *maker) identity(folder string, role certs.Role, name string, hosts []string, life time.Duration) error {
 	files := certs.FilesAtSite(folder, role, name)
 	if _, err := os.Stat(files.Cert); err == nil {
@@ -171,7 +171,7 @@ func (m *maker) identity(folder string, role certs.Role, name string, hosts []st
 	return os.Remove(files.Request)
 }
 
-// role makes a folder with an identity for as long as certificates of the study last, and the role's file.
+// role makes a folder with an identity, valid as long as the study's certificates, and the role's file.
 func (m *maker) role(folder string, role certs.Role, name string, hosts []string, file string, text []byte) error {
 	life := time.Until(m.end.Add(afterEnd))
 	if err := m.identity(filepath.Join(m.dir, folder), role, name, hosts, life); err != nil {
@@ -206,7 +206,7 @@ func (m *maker) kits() ([]Kit, error) {
 	return all, nil
 }
 
-// pack packs a site's kit. The joiner's key is in the kit alone.
+// pack packs a site's kit. Only the kit has the joiner's key.
 func (m *maker) pack(site, folder, path string) error {
 	dir, err := os.MkdirTemp(folder, ".kit-")
 	if err != nil {

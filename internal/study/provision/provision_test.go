@@ -37,7 +37,7 @@ func written(t *testing.T, text string) string {
 	return filepath.Join(dir, "study.yaml")
 }
 
-// contents are the files of a folder.
+// contents returns the files of a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -50,7 +50,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A folder that is made again stays as it is; one that was stopped anywhere is finished.
+// Making a folder again changes nothing; an interrupted one is completed.
 func TestAFolderIsFinishedAndNotOverwritten(t *testing.T) {
 	path := written(t, text)
 	dir := filepath.Join(t.TempDir(), "study")
@@ -138,7 +138,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 	}
 }
 
-// The template asks for all that it leaves empty, and for nothing else.
+// The template asks for everything that it leaves empty, and for nothing else.
 func TestTheTemplateAsksForWhatIsMissing(t *testing.T) {
 	_, err := study.Parse([]byte(provision.Template))
 	if err == nil {

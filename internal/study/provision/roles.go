@@ -40,8 +40,7 @@ func (m *maker) operator() error {
 		"The operator's connection, for conclave study admit and conclave run", certs.RoleOperator, "operator"))
 }
 
-// revoked gives the aggregator the authority's list of revoked certificates, where it has none: a newer one is the
-// operator's to copy.
+// revoked gives the aggregator the authority's revocation list if it has none. The operator copies newer ones.
 func (m *maker) revoked() error {
 	at := path.Join(m.dir, "aggregator", "revoked.crl")
 	if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +53,7 @@ func (m *maker) revoked() error {
 	return kit.Place(at, list, 0o644)
 }
 
-// students makes a folder for each student, to be handed to them.
+// students makes a folder for each student, to be handed out.
 func (m *maker) students() error {
 	for _, name := range m.study.Students {
 		folder := path.Join("students", name)
@@ -68,7 +67,7 @@ func (m *maker) students() error {
 			return err
 		}
 		if m.study.Masked {
-			continue // a run names its members, whom the roster has
+			continue // a masked run names its members, which only the roster has
 		}
 		if err := m.place(folder, RunName, RunFile(m.study, name, nil)); err != nil {
 			return err
@@ -128,8 +127,8 @@ tls: {ca: %s, cert: %s, key: %s}
 // RunName is the file of a student's first run.
 const RunName = "run.yaml"
 
-// RunFile is a run.yaml that can be submitted as it is. A masked study's names the sites of the roster;
-// others need none.
+// RunFile is a run.yaml that can be submitted unchanged. In a masked study it names the sites of the roster; others
+// need none.
 func RunFile(s *study.Study, student string, r *roster.Roster) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A first run of study %[1]s, which can be submitted as it is. docs/run-yaml.md has all fields.

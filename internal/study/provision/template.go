@@ -1,6 +1,6 @@
 package provision
 
-// Template is a study.yaml to be filled in. What it leaves empty the commands ask for.
+// Template is a study.yaml to be filled in. The commands ask for what it leaves empty.
 const Template = `# What the institutions of a study agree on, before any of them answers a question.
 # Its text is the study: whoever changes a letter has another one.
 name: my-study

@@ -1,5 +1,5 @@
-// Package roster holds the list of the sites that an operator admitted to a study: the certificate of each, signed by
-// the study's authority. Sites compare one fingerprint of all of it, so that none is shown another list.
+// Package roster has the list of the sites that an operator admitted to a study: their certificates, signed by the
+// study's authority. Sites compare one fingerprint of the whole, so that none is shown a different list.
 package roster
 
 import (
@@ -25,30 +25,29 @@ import (
 // MaxBytes bounds the text of a roster.
 const MaxBytes = 512 << 10
 
-// FingerprintDigits is how many hex digits of a roster's fingerprint people compare. Who makes two rosters that agree
-// in them tries 2^80.
+// FingerprintDigits is how many hex digits of a roster's fingerprint people compare. Finding two rosters that agree
+// in them takes 2^80 attempts.
 const FingerprintDigits = 40
 
-// statement begins what the authority signs.
+// statement is the prefix of what the authority signs.
 const statement = "conclave roster 1\n"
 
-// ErrRoster is what errors.Is finds where a roster cannot be believed.
+// ErrRoster says that a roster is not trustworthy.
 var ErrRoster = errors.New("the roster cannot be believed")
 
-// Roster is who takes part. Its text is JSON in one form.
+// Roster lists who takes part. Its text is JSON in canonical form.
 type Roster struct {
-	// Study and Schema are the SHA-256 of the texts that were agreed on, in hex, Authority the fingerprint of the key
-	// that signs.
+	// Study and Schema are the SHA-256 of the agreed texts, in hex, Authority the fingerprint of the signing key.
 	Study     string `json:"study"`
 	Schema    string `json:"schema"`
 	Authority string `json:"authority"`
 	Dataset   string `json:"dataset"`
-	// Generation is 1 for the first roster, and one more for each that adds sites.
+	// Generation is 1 for the first roster, and increases with each that adds sites.
 	Generation uint64 `json:"generation"`
 	Sites      []Site `json:"sites"` // by name
 }
 
-// Site is one of a roster.
+// Site is a site of a roster.
 type Site struct {
 	Name string `json:"site"`
 	// Key is the fingerprint of its certificate's key, Certificate the certificate in PEM.
@@ -56,12 +55,12 @@ type Site struct {
 	Certificate string `json:"certificate"`
 }
 
-// Signed is a roster as it travels.
+// Signed is a roster with its signature.
 type Signed struct {
 	Text, Signature []byte
 }
 
-// Sign makes the text of a roster and signs it by the authority in a folder.
+// Sign makes the text of a roster and signs it with the authority in a folder.
 func Sign(dir string, r Roster) (Signed, error) {
 	slices.SortFunc(r.Sites, func(a, b Site) int { return strings.Compare(a.Name, b.Name) })
 	text, err := json.Marshal(r)
@@ -75,7 +74,7 @@ func Sign(dir string, r Roster) (Signed, error) {
 	return Signed{text, signature}, err
 }
 
-// Parse reads the text of a roster without believing it. Errors match [ErrRoster].
+// Parse parses the text of a roster without verifying it. Errors match [ErrRoster].
 func Parse(text []byte) (*Roster, error) {
 	fail := func(format string, args ...any) (*Roster, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRoster, fmt.Errorf(format, args...))
@@ -113,7 +112,7 @@ func Parse(text []byte) (*Roster, error) {
 	return r, nil
 }
 
-// check refuses a site whose certificate is not of its name and key.
+// check refuses a site whose certificate does not match its name and key.
 func (s Site) check() error {
 	cert, err := s.leaf()
 	if err != nil {
@@ -144,8 +143,8 @@ func (s Site) leaf() (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// Check reads a roster and checks that the authority signed it and every certificate in it. What study it is of, and
-// whether it is the newest, is for the caller. Errors match [ErrRoster].
+// Check parses a roster and verifies the authority's signature and every certificate. The caller checks the study and
+// that the roster is the newest. Errors match [ErrRoster].
 func (s Signed) Check(ca *x509.Certificate, now time.Time) (*Roster, error) {
 	r, err := Parse(s.Text)
 	if err != nil {
@@ -171,7 +170,7 @@ func (s Signed) Check(ca *x509.Certificate, now time.Time) (*Roster, error) {
 	return r, nil
 }
 
-// Fingerprint is what people compare: the start of the SHA-256 of what was signed, in hex.
+// Fingerprint is what people compare: the start of the SHA-256 of the signed text, in hex.
 func (s Signed) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte(statement), s.Text...))
 	return hex.EncodeToString(sum[:])[:FingerprintDigits]
@@ -186,7 +185,7 @@ func (r *Roster) Keys() map[string]string {
 	return keys
 }
 
-// Site is one of the roster, by name; nil where it has none.
+// Site is a site of the roster by name, or nil.
 func (r *Roster) Site(name string) *Site {
 	for i := range r.Sites {
 		if r.Sites[i].Name == name {

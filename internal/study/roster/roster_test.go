@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// folder is an authority's, with its certificate.
+// folder is an authority's folder, with its certificate.
 func folder(t testing.TB) (string, *x509.Certificate, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "authority")
@@ -27,7 +27,7 @@ func folder(t testing.TB) (string, *x509.Certificate, string) {
 	return dir, ca, fingerprint
 }
 
-// admitted is a site with a certificate of an authority's.
+// admitted is a site with a certificate from an authority.
 func admitted(t testing.TB, dir, name string) roster.Site {
 	t.Helper()
 	q, err := request.New(t.TempDir(), certs.RoleNode, name, nil, request.FirstKey)
@@ -58,7 +58,7 @@ func TestARosterIsSigned(t *testing.T) {
 	}
 }
 
-// What an aggregator that lies could make of a roster is refused, and so is what another authority signed.
+// Rosters that a lying aggregator could make are refused, and so are those of another authority.
 func TestATamperedRosterIsRefused(t *testing.T) {
 	dir, ca, fingerprint := folder(t)
 	otherDir, _, otherFingerprint := folder(t)

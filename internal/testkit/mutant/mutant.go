@@ -1,4 +1,4 @@
-// Package mutant makes mistakes in copies of source files, for tests of whether other tests find them.
+// Package mutant makes mistakes in copies of source files, to test whether other tests find them.
 package mutant
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Mistake is one in a file: right, which stands there once, is wrong.
+// Mistake is a mistake in a file: it replaces Right, which occurs once, with Wrong.
 type Mistake struct{ File, Right, Wrong string }
 
-// Check fails the test where the file no longer has what is to be wrong, once.
+// Check fails the test unless the file contains Right exactly once.
 func (m Mistake) Check(t *testing.T) {
 	t.Helper()
 	if n := strings.Count(string(testkit.Read(t, m.File)), m.Right); n != 1 {
@@ -22,7 +22,7 @@ func (m Mistake) Check(t *testing.T) {
 	}
 }
 
-// Overlay makes the mistake in a copy, and returns the file that has a build take it: go build -overlay.
+// Overlay makes the mistake in a copy, and returns the overlay file for go build -overlay.
 func (m Mistake) Overlay(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,6 +1,6 @@
 // Package pgserver starts a PostgreSQL server of the installed package for tests.
 //
-//	server := pgserver.Start(t) // skips the test where PostgreSQL is not installed
+//	server := pgserver.Start(t) // skips the test if PostgreSQL is not installed
 //	server.Exec(t, "create table visits (age int)")
 //	server.DSN // of a superuser, with its password
 package pgserver
@@ -28,18 +28,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Password is the superuser's. It is in no error, which tests check.
+// Password is the superuser's. Tests check that no error contains it.
 const Password = "open-sesame-7391"
 
 // Server is a running server.
 type Server struct {
 	DSN  string // without TLS
 	Port int
-	CA   string // path of the authority of its certificate, which names 127.0.0.1 only
+	CA   string // path of its certificate's authority; the certificate names only 127.0.0.1
 }
 
-// Start starts a server in a folder of the test's and stops it at the test's end. It
-// listens on the loopback only, with TLS and without.
+// Start starts a server in a folder of the test and stops it at the test's end. It listens only on the loopback, with
+// TLS and without.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := binaries()
@@ -51,7 +51,7 @@ func Start(t testing.TB) *Server {
 	as := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		as.Credential = ordinary(t)
-		// The folders of a test are its user's own.
+		// The folders of a test belong to its user.
 		for _, folder := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
 			testkit.Must(t, os.Chmod(folder, 0o711))
 		}
@@ -59,7 +59,7 @@ func Start(t testing.TB) *Server {
 		testkit.Must(t, os.Chown(dir, int(as.Credential.Uid), int(as.Credential.Gid)))
 	}
 	secret := filepath.Join(filepath.Dir(dir), "password")
-	testkit.Must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives for a test
+	testkit.Must(t, os.WriteFile(secret, []byte(Password+"\n"), 0o644)) // of a server that lives only for a test
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", dir, "-U", "tester", "--auth=scram-sha-256",
 		"--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--no-sync")
 	initdb.SysProcAttr, initdb.Dir = as, "/"
@@ -105,7 +105,7 @@ func Start(t testing.TB) *Server {
 	}
 }
 
-// certificate makes an authority and a certificate of it that the server can read in its folder.
+// certificate makes an authority and a certificate that the server can read in its folder.
 func certificate(t testing.TB, issuer, dir string, of *syscall.Credential) certs.Files {
 	t.Helper()
 	testkit.Must(t, authority.Create(issuer))
@@ -133,8 +133,7 @@ func (s *Server) Exec(t testing.TB, sql string) {
 	})
 }
 
-// CopyCSV adds the rows of a CSV file with a header to a table, whose columns are in
-// the file's order.
+// CopyCSV adds the rows of a CSV file with a header to a table with the same column order.
 func (s *Server) CopyCSV(t testing.TB, table string, csv io.Reader) {
 	t.Helper()
 	s.with(t, func(conn *pgconn.PgConn) {
@@ -153,7 +152,7 @@ func (s *Server) with(t testing.TB, do func(*pgconn.PgConn)) {
 	do(conn)
 }
 
-// binaries is the folder of the newest server that is installed, empty where none is.
+// binaries is the folder of the newest installed server, or empty.
 func binaries() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
@@ -171,7 +170,7 @@ func version(initdb string) int {
 	return n
 }
 
-// ordinary is a user that is not root.
+// ordinary is a user other than root.
 func ordinary(t testing.TB) *syscall.Credential {
 	t.Helper()
 	for _, name := range []string{"postgres", "nobody"} {

@@ -17,10 +17,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Collector keeps what it gets.
+// Collector stores what it receives.
 type Collector struct {
 	collector.UnimplementedTraceServiceServer
-	// Mute makes it take requests and never answer. Set it before Serve.
+	// Mute makes it accept requests and never answer. Set it before Serve.
 	Mute bool
 
 	mu   sync.Mutex
@@ -29,7 +29,7 @@ type Collector struct {
 	text strings.Builder
 }
 
-// Export is what exporters call.
+// Export is called by exporters.
 func (c *Collector) Export(ctx context.Context,
 	q *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	if c.Mute {
@@ -55,22 +55,21 @@ func (c *Collector) Spans() []*otlp.Span {
 	return append([]*otlp.Span(nil), c.got...)
 }
 
-// Resource is what the last sender said of itself.
+// Resource is the last sender's resource attributes.
 func (c *Collector) Resource() []*common.KeyValue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.from
 }
 
-// Text is all that came, for a test to look for what must not be in it.
+// Text is everything received, for tests that look for what must not be in it.
 func (c *Collector) Text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.text.String()
 }
 
-// Serve answers at an address until the test ends, and returns the address. An empty one is
-// any on loopback.
+// Serve serves at an address until the test ends, and returns the address. An empty address means any on loopback.
 func (c *Collector) Serve(t testing.TB, address string, options ...grpc.ServerOption) string {
 	t.Helper()
 	if address == "" {

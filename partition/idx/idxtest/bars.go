@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// Bars are n images whose bright half is their class.
+// Bars returns n images whose bright half shows their class.
 func Bars(n int) *idx.Images {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	x := &idx.Images{Shape: partition.Image{Height: 4, Width: 4, Channels: 1}}

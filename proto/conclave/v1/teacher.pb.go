@@ -1450,7 +1450,7 @@ type Revealed struct {
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// own is the seed of the member's own mask, 32 bytes.
 	Own []byte `protobuf:"bytes,3,opt,name=own,proto3" json:"own,omitempty"`
-	// lost are the seeds of the masks shared with members that are no survivors, 32 bytes each, in
+	// lost are the seeds of the masks shared with partners that are no survivors, 32 bytes each, in
 	// the order of their sites' names.
 	Lost          [][]byte `protobuf:"bytes,4,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -1,5 +1,5 @@
-// Command etcd is etcd's own server program, built for the tests of this folder from the
-// module that the aggregator embeds: the machine needs no image of it.
+// Command etcd is etcd's own server program, built for the tests in this folder from the module that the aggregator
+// embeds, so the machine needs no image of it.
 package main
 
 import (

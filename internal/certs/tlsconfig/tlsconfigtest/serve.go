@@ -1,4 +1,4 @@
-// Package tlsconfigtest serves what tests need an aggregator's end for.
+// Package tlsconfigtest serves an aggregator's end of a connection for tests.
 package tlsconfigtest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Serve serves gRPC at an address with the files of an aggregator until stop is called or the test
-// ends, and returns where.
+// Serve serves gRPC at an address with the files of an aggregator until stop is called or the test ends. It returns
+// the address.
 func Serve(t testing.TB, files certs.Files, address string, register func(*grpc.Server)) (at string, stop func()) {
 	t.Helper()
 	config, err := tlsconfig.Server(files)

@@ -9,9 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
-// panel is what an assembly kernel is told; ../gen/gemm.go has the offsets. It
-// computes m rows and up to as many columns as its registers hold of
-// C = rectify(init + A B).
+// panel has the arguments of an assembly kernel; ../gen/gemm.go has the offsets. The kernel computes m rows of C =
+// rectify(init + A B), and up to as many columns as its registers hold.
 type panel struct {
 	a, b, c, init                   *float32
 	aRow, aCol, bRow, cRow, initRow int // bytes

@@ -46,12 +46,12 @@ func points(n int, rng *rand.Rand) []float32 {
 }
 
 // quality is Q of weighted encoded points: the sum over the modes of the share of points in the
-// ellipse that holds 90% of the mode, of each at most 1/25. Of points of the mixture it is
-// about 0.9; weights nil are all alike.
+// ellipse that holds 99% of the mode, of each at most 1/25. Of points of the mixture it is
+// about 0.99; weights nil are all alike.
 func quality(x []float32, weights []float64) float64 {
 	var share [side * side]float64
 	var all float64
-	reach := spread * math.Sqrt(-2*math.Log(0.1)) // the root of the 90% quantile of chi-square, 2 degrees
+	reach := spread * math.Sqrt(-2*math.Log(0.01)) // the root of the 99% quantile of chi-square, 2 degrees
 	for i := 0; i < len(x); i += 2 {
 		w := 1.0
 		if weights != nil {

@@ -7,11 +7,12 @@
 //	go run ./bench/gaussians --plot points.png  # with a picture of the first seed
 //
 // The quality Q of points is the sum over the modes of the share of points in the ellipse
-// of 90% of the mode, at most 1/25 of each: 0.9 for the mixture itself.
+// of 99% of the mode, at most 1/25 of each: 0.99 for the mixture itself.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -31,6 +32,7 @@ func command() *cobra.Command {
 	epsilon := f.Float64("epsilon", 1, "of the private runs")
 	records := f.Int("records", authors, "points to learn from; delta is 1/(2 records)")
 	rate := f.Float64("rate", 0, "of the game's weights; 0 has it chosen")
+	log := f.String("log", "", "`file` that gets the quality of each method's points as a JSON line, for bench/results")
 	plot := f.String("plot", "",
 		"`file` for a picture (PNG) of the first seed's points: a column for each method, the private run above")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -40,27 +42,54 @@ func command() *cobra.Command {
 		if *records < 100 {
 			return cli.Misuse("--records: use at least 100")
 		}
-		return measure(c.Context(), os.Stdout, *epsilon, *records, *rate, *seeds, *plot)
+		first, err := measure(c.Context(), os.Stdout, *epsilon, *records, *rate, *seeds, *log)
+		if err != nil || *plot == "" {
+			return err
+		}
+		return savePicture(*plot, first)
 	}
 	return c
 }
 
-// measure prints the table, and draws the picture if plot is a file.
+// measure prints the table, adds lines to log if that is a file, and returns the first seed's results.
 func measure(ctx context.Context, out io.Writer, epsilon float64, records int, rate float64, seeds int,
-	plot string) error {
-	var first []*result
+	log string) (first []*result, err error) {
 	for _, s := range []setting{standard(epsilon, records), standard(0, records)} {
 		s.game.Rate = rate
 		results, err := s.runs(ctx, out, 1, seeds)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if err := s.note(log, results); err != nil {
+			return nil, err
 		}
 		first = append(first, results[0])
 	}
-	if plot == "" {
+	return first, nil
+}
+
+// note adds a line for each method and seed to a file, if that is named.
+func (s setting) note(file string, results []*result) error {
+	if file == "" {
 		return nil
 	}
-	return savePicture(plot, first)
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := json.NewEncoder(f)
+	for i, r := range results {
+		for m, name := range methods {
+			if err := lines.Encode(map[string]any{
+				"privacy": "points that this command draws itself, of no person", "seed": 1 + i, "case": name,
+				"group": fmt.Sprintf("epsilon-%g", s.epsilon), "figures": map[string]float64{"Q": r.quality[m]},
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return f.Close()
 }
 
 // runs are those of seeds from first on, with their table.

@@ -47,7 +47,7 @@ func picture(rows []*result) *image.RGBA {
 	return m
 }
 
-// ring draws around a mode, a bit wider than the ellipse of 90%, which is but some pixels.
+// ring draws around a mode, a bit wider than the ellipse of 99%, which is but some pixels.
 func ring(set func(x, y float32, c color.RGBA), x, y float32, red color.RGBA) {
 	const radius, points = 0.02, 90
 	for i := range points {

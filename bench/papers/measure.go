@@ -123,7 +123,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 		return nil, err
 	}
 	rows := &Rows{Data: s.Data, Teachers: s.Teachers, Theirs: s.Theirs}
-	real, err := average(ctx, train, test)
+	real, err := Average(ctx, train, test)
 	if err != nil {
 		return nil, err
 	}
@@ -132,13 +132,13 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	for _, coin := range []bool{false, true} {
 		var all []evaluate.Ranking
 		for seed := 1; seed <= o.Seeds; seed++ {
-			synthetic, err := t.generate(ctx, s, folder, path, schema, train.Len(), seed, coin)
+			synthetic, err := t.generate(ctx, s, folder, path, schema, seed, coin)
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
 			}
-			one, err := average(ctx, synthetic, test)
+			one, err := Average(ctx, synthetic, test)
 			if errors.Is(err, evaluate.ErrOneClass) {
-				one, err = evaluate.Ranking{AUROC: 0.5, AveragePrecision: share(test)}, nil // all guess alike
+				one, err = evaluate.Ranking{AUROC: 0.5, AveragePrecision: Share(test)}, nil // all guess alike
 			}
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
@@ -155,19 +155,19 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	return rows, nil
 }
 
-// generate runs PATE-GAN as the papers have it, without a warm start, and returns as many
+// generate runs PATE-GAN with its defaults, a warm start included, and returns as many
 // synthetic rows as there are training rows, at most 10,000.
-func (t Table) generate(ctx context.Context, s Set, folder, path string, schema *partition.Schema, rows, seed int,
+func (t Table) generate(ctx context.Context, s Set, folder, path string, schema *partition.Schema, seed int,
 	coin bool) (*partition.Table, error) {
 	dir, err := os.MkdirTemp("", "conclave-papers-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	text := fmt.Sprintf("name: papers\nschema: %q\nseed: %d\npipeline: pategan\nwarm_start: {embed: 0}\n"+
+	text := fmt.Sprintf("name: papers\nschema: %q\nseed: %d\npipeline: pategan\n"+
 		"data: [{site: here, file: %q}]\n"+
 		"privacy: {epsilon: %g, delta: %g}\nteachers: %d\nrelease: {rows: %d}\n",
-		filepath.Join(folder, "schema.yaml"), seed, path, t.Epsilon, t.Delta, s.Teachers, min(rows, 10_000))
+		filepath.Join(folder, "schema.yaml"), seed, path, t.Epsilon, t.Delta, s.Teachers, s.Rows)
 	file := filepath.Join(dir, "run.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 	return tabular.Read(schema, filepath.Join(out, "synthetic.csv"), tabular.Options{IgnoreUnit: true})
 }
 
-// average is that of all twelve classifiers.
-func average(ctx context.Context, train, test *partition.Table) (evaluate.Ranking, error) {
+// Average is that of all twelve classifiers, trained on some rows and tested on others.
+func Average(ctx context.Context, train, test *partition.Table) (evaluate.Ranking, error) {
 	all, err := evaluate.TrainTest(ctx, train, test, classify.All()...)
 	if err != nil {
 		return evaluate.Ranking{}, err
@@ -197,8 +197,8 @@ func average(ctx context.Context, train, test *partition.Table) (evaluate.Rankin
 	return mean, nil
 }
 
-// share is that of the positive rows.
-func share(t *partition.Table) float64 {
+// Share is that of the positive rows, the average precision of a guess.
+func Share(t *partition.Table) float64 {
 	positive := 0
 	for i := range t.Len() {
 		if t.Label(i) == t.Schema().Positive() {

@@ -37,6 +37,39 @@ func TestTablesAreComplete(t *testing.T) {
 	}
 }
 
+// Every figure has a paper that is cited, its place there, and a value. Errors belong to figures.
+func TestQuotationsAreComplete(t *testing.T) {
+	all, err := quoted()
+	testkit.Must(t, err)
+	for i, q := range all.Figures {
+		if cite, err := Cite(q.Paper); err != nil || cite == "" || q.Source == "" || len(q.Methods) == 0 {
+			t.Errorf("%+v: %v", q, err)
+		}
+		if first, err := Quote(q.Paper, q.Data, q.Epsilon, q.Measure); err != nil || first != &all.Figures[i] {
+			t.Errorf("%+v: there are two, or none: %v", q, err)
+		}
+		for method, v := range q.Methods {
+			if !(v > 0) {
+				t.Errorf("%s, %s: %v", q.Data, method, v)
+			}
+		}
+		for method := range q.Errors {
+			if q.Methods[method] == 0 {
+				t.Errorf("%s: an error of %s, which has no figure", q.Data, method)
+			}
+		}
+	}
+	if v := Must("dpgan", "mnist", 10, "accuracy", "step schedule"); v != 0.95 {
+		t.Errorf("DPGAN on MNIST: %v", v)
+	}
+	if _, err := Quote("dpgan", "mnist", 3, "accuracy"); err == nil || !strings.Contains(err.Error(), "at epsilon 3") {
+		t.Errorf("a figure that is not there: %v", err)
+	}
+	if _, err := Cite("none"); err == nil {
+		t.Error("a paper that is not there is cited")
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	table := pateGAN()
 	for name, c := range map[string]struct {
@@ -65,17 +98,17 @@ func TestAverageOfRealRows(t *testing.T) {
 		return table
 	}
 	train, test := read("train"), read("test")
-	r, err := average(t.Context(), train, test)
+	r, err := Average(t.Context(), train, test)
 	// scikit-learn's twelve reach 0.82 on average.
 	if err != nil || math.Abs(r.AUROC-0.82) > 0.02 || r.AveragePrecision < 0.6 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if s := share(test); math.Abs(s-427.0/1575) > 1e-12 {
+	if s := Share(test); math.Abs(s-427.0/1575) > 1e-12 {
 		t.Errorf("share of positive rows %v", s)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := average(ctx, train, test); !errors.Is(err, context.Canceled) {
+	if _, err := Average(ctx, train, test); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

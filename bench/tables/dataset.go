@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -86,9 +87,9 @@ func open(g group, dir, scratch string) (*dataset, error) {
 		}
 		return path, rows, nil
 	}
-	if d.trainPath, d.train, err = read("train"); err != nil {
+	if d.trainPath, d.train, err = read(cmp.Or(g.train, "train")); err != nil {
 		return nil, err
 	}
-	d.testPath, d.test, err = read("test")
+	d.testPath, d.test, err = read(cmp.Or(g.test, "test"))
 	return d, err
 }

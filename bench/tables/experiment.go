@@ -37,7 +37,10 @@ type experiment struct {
 type group struct {
 	name string
 	// data is the name of a data set's folder; empty where the runs themselves name their rows.
-	data           string
+	data string
+	// train and test are splits of the data set; empty for those of that name. All groups of a command that
+	// share a data set share its splits.
+	train, test    string
 	images         bool
 	epsilon, delta float64
 	pipeline       string

@@ -31,5 +31,5 @@ func command() *cobra.Command {
 }
 
 func experiments() []*experiment {
-	return []*experiment{quality(), marginals(), embed(), dpgan(), gpate(), boost(), weights(), everyset()}
+	return []*experiment{quality(), marginals(), embed(), pategan(), dpgan(), gpate(), boost(), weights(), everyset()}
 }

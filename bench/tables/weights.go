@@ -97,7 +97,7 @@ var classes = &measure{
 
 var numbers = &measure{
 	names: []string{"Wasserstein, columns", "Wasserstein, rows", "beta MSE", "MLP RMSE", "linear RMSE",
-		"effective share"},
+		"effective share", "MLP MSE, label in [0,1]"},
 	of: func(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
 		t, share, err := apart(d, rows)
 		if err != nil {
@@ -117,8 +117,10 @@ var numbers = &measure{
 		if err != nil {
 			return nil, err
 		}
+		lower, upper := schema.Columns[schema.LabelColumn()].Range()
+		scaled := network[0].RMSESynthetic / (upper - lower)
 		return []float64{t.Columns, t.Joint, *linear[0].BetaMSE, network[0].RMSESynthetic, linear[0].RMSESynthetic,
-			share}, nil
+			share, scaled * scaled}, nil
 	},
 }
 

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// fewest seeds that a figure is shown of: one run or two say little.
+const fewest = 3
+
+// outcome is a line of a bench's log: a run with a seed, or real rows, which have the case "real rows" and no seed.
+type outcome struct {
+	Group   string             `json:"group"`
+	Case    string             `json:"case"`
+	Null    bool               `json:"null"` // without what the sites know
+	Figures map[string]float64 `json:"figures"`
+	Failed  string             `json:"failed"`
+	Seconds float64            `json:"seconds"` // until files are written
+}
+
+// readLogs reads all logs of a folder, by the name before ".jsonl".
+func readLogs(dir string) (map[string][]outcome, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s: no logs (%v); run the command in the root of the repository", dir, err)
+	}
+	logs := map[string][]outcome{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		for line := range bytes.Lines(raw) {
+			var o outcome
+			if err := json.Unmarshal(line, &o); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			logs[name] = append(logs[name], o)
+		}
+	}
+	return logs, nil
+}
+
+// value is a figure with its spread: a standard deviation of ours, a standard error of a paper's. One that is
+// not known has no seeds.
+type value struct {
+	mean, spread float64
+	seeds        int
+}
+
+// String is the figure as tables show it, a dash if it is not known.
+func (v value) String() string {
+	switch {
+	case v.seeds == 0:
+		return "–"
+	case v.spread == 0:
+		return fmt.Sprintf("%.3f", v.mean)
+	}
+	return fmt.Sprintf("%.3f ± %.3f", v.mean, v.spread)
+}
+
+// measured is a figure of a case over its seeds; not known if these are too few. Real rows are the same in all of
+// them.
+func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
+	var all []float64
+	for _, o := range logs[log] {
+		v, has := o.Figures[figure]
+		if o.Group == group && o.Case == name && o.Null == null && o.Failed == "" && has {
+			all = append(all, v)
+		}
+	}
+	switch {
+	case name == realRows && len(all) > 0:
+		return value{mean: all[0], seeds: 1}
+	case len(all) < fewest:
+		return value{}
+	}
+	return value{mean: stat.Mean(all, nil), spread: stat.StdDev(all, nil), seeds: len(all)}
+}
+
+const realRows = "real rows"
+
+// seconds a run took until its files were written, in the mean.
+func seconds(logs map[string][]outcome, log, group, name string) string {
+	var all []float64
+	for _, o := range logs[log] {
+		if o.Group == group && o.Case == name && !o.Null && o.Failed == "" {
+			all = append(all, o.Seconds)
+		}
+	}
+	if len(all) < fewest {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", stat.Mean(all, nil))
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/conclave-dp/conclave/bench/papers"
+)
+
+// layout is the page without its figures. It defines besides, by name, what stands in other pages.
+//
+//go:embed results.md.tmpl
+var layout string
+
+// parts are the pages that have a part of the layout, between the comments "results: NAME" and "results: end".
+var parts = map[string]string{
+	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
+}
+
+// methods of weighting rows: what the page calls them, the case of the log, and the paper's name.
+var methods = [][3]string{
+	{"no weights", "none", "None"},
+	{"`discriminator`", "discriminator", "Discriminator"},
+	{"`logreg-noised`, Laplace", "logreg-noised laplace", "BetaNoised"},
+	{"`logreg-debiased`, Gaussian", "logreg-debiased gaussian", "BetaDebiased"},
+	{"`dp-mlp`", "dp-mlp", "DP-MLP"},
+}
+
+// page is what is written: its figures come from the logs.
+type page struct {
+	logs  map[string][]outcome
+	root  string
+	files map[string]string
+}
+
+func (p *page) write() (map[string]string, error) {
+	t, err := template.New("results").Funcs(template.FuncMap{
+		"ours": func(log, group, name, figure string) value {
+			return measured(p.logs, log, group, name, figure, false)
+		},
+		"null": func(log, group, name, figure string) value {
+			return measured(p.logs, log, group, name, figure, true)
+		},
+		"real": func(log, group, figure string) value {
+			return measured(p.logs, log, group, realRows, figure, false)
+		},
+		"seconds": func(log, group, name string) string { return seconds(p.logs, log, group, name) },
+		"seeds": func(log, group, name, figure string) int {
+			return measured(p.logs, log, group, name, figure, false).seeds
+		},
+		"paper": quoted, "cite": papers.Cite, "list": func(all ...string) []string { return all },
+		"unknown": func() value { return value{} }, "methods": func() [][3]string { return methods },
+		"split": func(line string) []string { return strings.SplitN(line, "-", 2) },
+		"float": func(text string) (float64, error) { return strconv.ParseFloat(text, 64) },
+		"bar":   func(label string, ours, null, paper value) bar { return bar{label, ours, null, paper} },
+		"chart": func(name, title string, low, high float64, bars ...bar) string {
+			file := "pictures/results-" + name + ".svg"
+			p.files[filepath.Join(p.root, "docs", filepath.FromSlash(file))] = chart(title, low, high, bars)
+			return fmt.Sprintf("![%s](%s)", title, file)
+		},
+	}).Parse(layout)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, nil); err != nil {
+		return nil, err
+	}
+	p.files[filepath.Join(p.root, "docs", "results.md")] = b.String()
+	for file, name := range parts {
+		path := filepath.Join(p.root, filepath.FromSlash(file))
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		b.Reset()
+		if err := t.ExecuteTemplate(&b, name, nil); err != nil {
+			return nil, err
+		}
+		begin, end := "<!-- results: "+name+" -->\n", "<!-- results: end -->"
+		before, rest, found := strings.Cut(string(raw), begin)
+		_, after, ends := strings.Cut(rest, end)
+		if !found || !ends {
+			return nil, fmt.Errorf("%s has no comments %q and %q", path, begin, end)
+		}
+		p.files[path] = before + begin + b.String() + end + after
+	}
+	return p.files, nil
+}
+
+// quoted is a paper's figure.
+func quoted(paper, data string, epsilon float64, measure, method string) (value, error) {
+	q, err := papers.Quote(paper, data, epsilon, measure)
+	if err != nil {
+		return value{}, err
+	}
+	v, has := q.Methods[method]
+	if !has {
+		return value{}, fmt.Errorf("%s on %s by %s has no %q", paper, data, measure, method)
+	}
+	return value{mean: v, spread: q.Errors[method], seeds: 1}, nil
+}

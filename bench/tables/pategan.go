@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/internal/evaluate"
+)
+
+// pategan measures PATE-GAN on the data sets of its paper. See docs/results.md.
+func pategan() *experiment {
+	return &experiment{
+		name: "pategan", short: "PATE-GAN on the data sets of its paper, by twelve classifiers",
+		coin: true, seeds: 3, groups: pateganGroups,
+	}
+}
+
+// pateganGroups are the table of [papers.Tables], with the start that runs have by default and without one.
+func pateganGroups() (all []group, err error) {
+	t, err := papers.Find("pategan")
+	for _, s := range t.Sets {
+		g := group{
+			data: s.Data, train: s.Train, test: s.Test, pipeline: "pategan", epsilon: t.Epsilon, delta: t.Delta,
+			teachers: s.Teachers, rows: s.Rows, worth: twelve, cases: []runCase{{name: "run"}},
+		}
+		for _, start := range []struct{ name, fields string }{{"warm", ""}, {"cold", "warm_start: {embed: 0}"}} {
+			g.name, g.fields = strings.Join([]string{s.Data, start.name}, "-"), start.fields
+			all = append(all, g)
+		}
+	}
+	return all, err
+}
+
+// twelve is the average over the paper's twelve classifiers.
+var twelve = &measure{
+	names: []string{auroc, "average precision"},
+	of: func(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+		r, err := papers.Average(ctx, rows, d.test)
+		if errors.Is(err, evaluate.ErrOneClass) {
+			return []float64{0.5, papers.Share(d.test)}, nil // all guess alike
+		}
+		return []float64{r.AUROC, r.AveragePrecision}, err
+	},
+}

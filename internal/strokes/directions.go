@@ -85,7 +85,9 @@ type Vectors struct {
 }
 
 // Vectors makes room for them.
-func (d *Directions) Vectors() *Vectors { return &Vectors{Directions: d, finder: finder{image: d.image}} }
+func (d *Directions) Vectors() *Vectors {
+	return &Vectors{Directions: d, finder: finder{image: d.image}}
+}
 
 // Of returns the vectors of n images x, shape [n, Width], until the next call. One with strokes that are
 // no numbers is NaN.

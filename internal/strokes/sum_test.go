@@ -139,7 +139,9 @@ func adversaries() []questiontest.Adversary {
 	return []questiontest.Adversary{
 		{Name: "black", Records: 1, Record: image(func(int, int) float64 { return 0 }, 0)},
 		{Name: "white", Records: 1, Record: image(func(int, int) float64 { return 255 }, 2)},
-		{Name: "a checkerboard", Records: 1, Record: image(func(y, x int) float64 { return float64(255 * ((x + y) % 2)) }, 1)},
+		{Name: "a checkerboard", Records: 1, Record: image(func(y, x int) float64 {
+			return float64(255 * ((x + y) % 2))
+		}, 1)},
 		{Name: "one pixel", Records: 1, Record: image(func(y, x int) float64 {
 			if y == 3 && x == 3 {
 				return 255
@@ -147,7 +149,9 @@ func adversaries() []questiontest.Adversary {
 			return 0
 		}, 0)},
 		{Name: "700 steps", Records: 700, Record: image(func(y, _ int) float64 { return float64(255 * (y / 4)) }, 1)},
-		{Name: "3 that do not divide the bound", Records: 3, Record: image(func(_, x int) float64 { return float64(30 * x) }, 0)},
+		{Name: "3 that do not divide the bound", Records: 3, Record: image(func(_, x int) float64 {
+			return float64(30 * x)
+		}, 0)},
 		{Name: "64 at random", Records: 64, Record: func(int) []float64 { return bar(rng) }},
 	}
 }

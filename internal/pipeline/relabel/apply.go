@@ -12,7 +12,7 @@ import (
 )
 
 // mostLooked is the number of generated images that directions are found by.
-const mostLooked = 20_000
+const mostLooked = 10_000
 
 // apply asks for the sum, and has the rule that it makes label all rows.
 func apply(ctx context.Context, of pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {

@@ -5,6 +5,9 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/conclave-dp/conclave/internal/nn/kernel"
+	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
 // ridge is how much is added to the products of directions, in units of what noise gives them in any
@@ -24,12 +27,18 @@ func varied(x []float32, count, most int) (mean, matrix []float32, err error) {
 	for i, v := range x {
 		sum[i%count] += float64(v) / float64(n)
 	}
-	centred := mat.NewDense(n, count, nil)
+	centred := make([]float32, len(x))
 	for i, v := range x {
-		centred.Set(i/count, i%count, float64(v)-sum[i%count])
+		centred[i] = float32((float64(v) - sum[i%count]) / math.Sqrt(float64(n)))
 	}
+	of, squares := kernel.Of(centred, n, count), make([]float32, count*count)
+	gemm.Multiply(kernel.Of(squares, count, count), of.T(), of, gemm.Epilogue{})
 	covariance := mat.NewSymDense(count, nil)
-	covariance.SymOuterK(1/float64(n), centred.T())
+	for i := range count {
+		for j := i; j < count; j++ {
+			covariance.SetSym(i, j, float64(squares[i*count+j]))
+		}
+	}
 	var e mat.EigenSym
 	if !e.Factorize(covariance, true) {
 		return nil, nil, errEigen

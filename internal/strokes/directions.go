@@ -142,8 +142,8 @@ func terms(dst []float64, z []float32) {
 // and the vectors of each class, shape [classes, Width].
 func (d *Directions) Sums(steps []int64, bound int64) (products, classes []float64, err error) {
 	if len(steps) != d.Entries() {
-		return nil, nil, fmt.Errorf("a sum of %d numbers where %d were asked for; install matching versions of student "+
-			"and aggregator", len(steps), d.Entries())
+		return nil, nil, fmt.Errorf("a sum of %d numbers where %d were asked for; install matching versions of "+
+			"student and aggregator", len(steps), d.Entries())
 	}
 	w, at := d.Width(), 0
 	products = make([]float64, w*w)

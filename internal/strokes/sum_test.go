@@ -231,7 +231,8 @@ func TestStrokesAreThoseOfTheImage(t *testing.T) {
 			sums[k] += v
 		}
 	}
-	if sums[0] <= sums[1] || sums[1] <= 0 || sums[4] != 0 || sums[2] > 1e-5 || math.Abs(float64(sums[1]-sums[7])) > 1e-4 {
+	if sums[0] <= sums[1] || sums[1] <= 0 || sums[4] != 0 || sums[2] > 1e-5 ||
+		math.Abs(float64(sums[1]-sums[7])) > 1e-4 {
 		t.Errorf("the turns have %v", sums)
 	}
 	black := Of(shape, make([]float32, pixels))

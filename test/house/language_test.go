@@ -51,7 +51,7 @@ var plainPages = []string{
 	"docs/evaluate.md", "docs/extending.md", "docs/faults.md", "docs/for-*.md", "docs/formats.md",
 	"docs/gpate.md", "docs/guarantee.md", "docs/marginals.md", "docs/masked.md", "docs/operations.md",
 	"docs/pategan.md", "docs/pipelines.md", "docs/privacy.md", "docs/python.md", "docs/quality.md",
-	"docs/report.md", "docs/results.md", "docs/run-yaml.md", "docs/runs.md", "docs/schema.md",
+	"docs/relabel.md", "docs/report.md", "docs/results.md", "docs/run-yaml.md", "docs/runs.md", "docs/schema.md",
 	"docs/sites-policy.md", "docs/sites.md", "docs/sizing.md", "docs/studies.md", "docs/troubleshooting.md",
 	"docs/tutorial-*.md", "docs/variables.md", "docs/weights.md",
 }

@@ -102,8 +102,8 @@ func session(t *testing.T, nothing bool) (*pipeline.Session, *Options, *asker) {
 	t.Helper()
 	schema := partitiontest.Schema(t, schemaText)
 	o := Options{Share: 0.5, Directions: 20}
-	f := pipeline.Followed{Problem: pipeline.Problem{Encoder: studenttest.Images(t, 8, 8, 1), Classes: 2}, Schema: schema,
-		Post: []string{name}}
+	f := pipeline.Followed{Problem: pipeline.Problem{Encoder: studenttest.Images(t, 8, 8, 1), Classes: 2},
+		Schema: schema, Post: []string{name}}
 	if errs := check(&o, f); errs != nil {
 		t.Fatal(errs)
 	}
@@ -200,8 +200,8 @@ func TestWhatCannotBeLabelled(t *testing.T) {
 		want   string
 	}{
 		"a table": {table, DefaultOptions(), "post: relabel: the schema is of a table"},
-		"small images": {partitiontest.Schema(t, strings.NewReplacer("height: 8", "height: 4", "repeat: 64", "repeat: 32").
-			Replace(schemaText)), DefaultOptions(), "images of 4 x 8 pixels are too small"},
+		"small images": {partitiontest.Schema(t, strings.NewReplacer("height: 8", "height: 4", "repeat: 64",
+			"repeat: 32").Replace(schemaText)), DefaultOptions(), "images of 4 x 8 pixels are too small"},
 	} {
 		errs := check(&c.o, pipeline.Followed{Schema: c.schema, Post: []string{"relabel"}})
 		if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.want) {
@@ -212,7 +212,8 @@ func TestWhatCannotBeLabelled(t *testing.T) {
 		t.Errorf("without the stage: %v", errs)
 	}
 	o := DefaultOptions()
-	_, err := price(&o, pipeline.Followed{Schema: images, Post: []string{name}}, privacy.Budget{Epsilon: 1e-6, Delta: 1e-9})
+	_, err := price(&o, pipeline.Followed{Schema: images, Post: []string{name}},
+		privacy.Budget{Epsilon: 1e-6, Delta: 1e-9})
 	if err == nil || !strings.Contains(err.Error(), "relabel.share: 0.7 of privacy.epsilon 1e-06 for the labels") {
 		t.Errorf("hardly any budget: %v", err)
 	}

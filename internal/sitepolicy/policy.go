@@ -43,7 +43,7 @@ type Dataset struct {
 	Filter privacy.Filter `yaml:"filter"`
 	// Pipelines are those whose questions are answered. No default.
 	Pipelines []string `yaml:"pipelines"`
-	// Stages are what runs may ask after training: selections, fit, sampled, quality. Default: none.
+	// Stages are what runs may ask after training: selections, fit, sampled, relabel, quality. Default: none.
 	Stages []string `yaml:"stages"`
 	// MinRows is how many privacy units the node must have, MinRowsPerTeacher how many
 	// each of its teachers. Default: 0.

@@ -39,6 +39,16 @@ func embedLines() []group {
 		{name: "fashion-10", data: "fashion_mnist", epsilon: 10, rows: 60_000, images: true,
 			fields: garments},
 	}
+	for _, l := range []group{
+		{name: "mnist", data: "mnist"}, {name: "fashion", data: "fashion_mnist", fields: garments},
+	} {
+		for _, epsilon := range []float64{1, 10} {
+			labelled := l
+			labelled.name, labelled.epsilon = fmt.Sprintf("%s-relabel-%v", l.name, epsilon), epsilon
+			labelled.rows, labelled.images, labelled.fields = 60_000, true, l.fields+"\npost: [relabel]"
+			lines = append(lines, labelled)
+		}
+	}
 	for i := range lines {
 		if l := &lines[i]; l.images {
 			l.paper = papers.Must("dpgan", l.data, l.epsilon, "accuracy", "DP-MERF")

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/pipeline/quality"
+	"github.com/conclave-dp/conclave/internal/pipeline/relabel"
 )
 
 // All has every pipeline. A new pipeline is one line here; a program of its own may append to
@@ -31,6 +32,7 @@ var All = []pipeline.Pipeline{
 var Stages = []pipeline.Stage{
 	pgb.Stage,
 	drs.Stage,
+	relabel.Stage,
 	iw.Stage,
 	quality.Stage,
 }

@@ -27,6 +27,7 @@ var small = map[string]string{
 var staged = map[string]string{
 	"pgb":       gan + "post: [pgb]\npgb: {rounds: 5, candidates: 200}\n",
 	"drs":       gan + "post: [drs]\n",
+	"relabel":   "embed: " + short + "\npost: [relabel]\nrelabel: {directions: 20}\n",
 	"weighting": gan + "weights: logreg-noised\n",
 	"quality":   "marginals: {fine: 16, cells: 8, steps: 50}\nquality: {budget: 0.3}\n",
 }

@@ -24,7 +24,7 @@ func TestStagesThatCannotWork(t *testing.T) {
 	const gan, boosted = good + "pipeline: pategan\n", good + "pipeline: pategan\npost: [pgb]\n"
 	weighted := func(method string) string { return gan + "weights: " + method + "\n" }
 	for text, want := range map[string]string{
-		gan + "post: [mst]\n":      `post[0]: "mst" is not a stage; use pgb or drs`,
+		gan + "post: [mst]\n":      `post[0]: "mst" is not a stage; use pgb, drs or relabel`,
 		gan + "post: [pgb, pgb]\n": `post[1]: "pgb" appears twice`,
 		gan + "post: [drs, pgb]\n": "post: drs, pgb; pgb comes first",
 		good + "pipeline: gpate\npost: [pgb]\n": "post: pgb: there is no discriminator after gpate: its " +

@@ -50,7 +50,8 @@ type Spec struct {
 	// teachers say which way to move a record (docs/gpate.md). `dpgan`: one discriminator learns from the records of
 	// all sites (docs/dpgan.md). Sections of other pipelines are checked and then ignored.
 	Pipeline string `yaml:"pipeline"`
-	// Post lists stages after training (docs/boosting.md), for `pategan` and `dpgan`: `[pgb]`, `[drs]` or `[pgb, drs]`.
+	// Post lists stages after training, in this order: `pgb` and `drs` (docs/boosting.md) for `pategan` and `dpgan`,
+	// `relabel` (docs/relabel.md) for images.
 	Post []string `yaml:"post"`
 	// Weights is the method that gives each synthetic row a weight (docs/weights.md); tables only. `discriminator` is
 	// free. `logreg-noised`, `logreg-debiased` and `dp-mlp` cost a part of the budget. `logreg` and `mlp` are

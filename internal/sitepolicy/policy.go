@@ -48,8 +48,8 @@ type Dataset struct {
 	// node checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.
 	Pipelines []string `yaml:"pipelines"`
 	// Stages lists the questions that runs may ask after training: `selections` (docs/boosting.md), `fit` and `sampled`
-	// (docs/weights.md), `quality` (docs/quality.md). The node refuses all of a run that may ask another one. Default:
-	// none.
+	// (docs/weights.md), `relabel` (docs/relabel.md), `quality` (docs/quality.md). The node refuses all of a run that
+	// may ask another one. Default: none.
 	Stages []string `yaml:"stages"`
 	// MinRows is the least number of privacy units at the node. The node checks it before it joins, and ends with an
 	// error if there are fewer. Default: 0.

@@ -19,6 +19,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/idx"
 )
 
 // A run on a cluster of two sites that is stopped goes on, ends with all that it planned, and
@@ -98,9 +100,6 @@ func checkSpelling(t *testing.T, path string) {
 // embedded etcd listens on a Unix socket below it.
 func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pt")
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	var rows strings.Builder
 	rows.WriteString("age,since,kind,admitted,seen,icd,id,label\n")
@@ -116,16 +115,56 @@ func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 		fmt.Fprintf(&rows, "%.2f,%d,%c,%s,%s,%s,patient %d,%d\n", age, int(age*rng.Float64()), kind,
 			admitted.Format("02.01.2006"), seen.Format("2006-01-02 15:04"), codes[rng.IntN(len(codes))], i, label)
 	}
-	for name, text := range map[string]string{
+	return written(t, "rows.csv", lines, map[string]string{
 		"schema.yaml": tableSchema, "rows.csv": rows.String(), "icd.csv": "code\n" + strings.Join(codes, "\n"),
-		"run.yaml": `name: suite
+	})
+}
+
+// clusterOfImages is [cluster] for images of 8 x 8 pixels, whose bright half is their class.
+func clusterOfImages(t *testing.T, lines string) (spec *runfile.Spec, out string) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := &idx.Images{Shape: partition.Image{Height: 8, Width: 8, Channels: 1}}
+	for i := range 300 {
+		for p := range 64 {
+			v := rng.IntN(80)
+			if i%2 == 0 && p%8 < 4 || i%2 == 1 && p/8 < 4 {
+				v += 170
+			}
+			x.Pixels = append(x.Pixels, byte(v))
+		}
+		x.Classes = append(x.Classes, i%2)
+	}
+	images, labels, err := idx.Encode(x, false)
+	testkit.Must(t, err)
+	return written(t, "the-images.idx", lines, map[string]string{
+		"schema.yaml": imageSchema, "the-images.idx": string(images), "the-labels.idx": string(labels),
+	})
+}
+
+const imageSchema = `name: squares
+label: label
+format: idx
+image: {height: 8, width: 8, channels: 1}
+columns:
+  - {name: label, kind: categorical, categories: [left, upper]}
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 64}
+`
+
+// written writes the files of a run that reads data.
+func written(t *testing.T, data, lines string, files map[string]string) (spec *runfile.Spec, out string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pt")
+	testkit.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	files["run.yaml"] = fmt.Sprintf(`name: suite
 schema: schema.yaml
-data: [{site: north, file: rows.csv, share: 0.5}, {site: south, file: rows.csv, share: 0.5}]
+data: [{site: north, file: %[1]s, share: 0.5}, {site: south, file: %[1]s, share: 0.5}]
 privacy: {epsilon: 4, delta: 1e-5}
 teachers: 10
 release: {rows: 40}
-` + lines,
-	} {
+`, data) + lines
+	for name, text := range files {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	spec, err = runfile.Load(filepath.Join(dir, "run.yaml"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +54,11 @@ func RunStage(t *testing.T, s pipeline.Stage, small string) {
 func runStage(t *testing.T, s pipeline.Stage, small string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	spec, out := cluster(t, small)
+	run := cluster
+	if strings.Contains(small, "post: [relabel]") { // it is for images alone
+		run = clusterOfImages
+	}
+	spec, out := run(t, small)
 	measures := s.Measure != nil && s.Share(spec.Sections[s.Name], spec.Followed(nil)).Value > 0
 	if !slices.Contains(spec.Post, s.Name) && (s.Weigh == nil || spec.Weights == pipeline.NoWeights) && !measures {
 		t.Fatalf("the small run of %s does not have the stage", s.Name)

@@ -78,7 +78,7 @@ func (x Embedding_Part_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Embedding_Part_Kind.Descriptor instead.
 func (Embedding_Part_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{8, 0, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9, 0, 0}
 }
 
 type DiscriminatorSum_Loss int32
@@ -129,7 +129,7 @@ func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
 func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type Discriminator_Kind int32
@@ -180,7 +180,7 @@ func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Kind.Descriptor instead.
 func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type Discriminator_Classes int32
@@ -231,7 +231,7 @@ func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Classes.Descriptor instead.
 func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 1}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11, 1}
 }
 
 type TeacherSpec_Model int32
@@ -291,7 +291,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -356,7 +356,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13, 1}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 1}
 }
 
 type TeacherSpec_Features int32
@@ -412,7 +412,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13, 2}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -1015,6 +1015,81 @@ func (x *EmbeddingSum) GetNothing() bool {
 	return false
 }
 
+// StrokeSum asks for what a linear rule that labels images is solved from: over all records, the sum of
+// the products of all pairs of directions among an image's strokes, and the sum of the directions by class.
+type StrokeSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mean, of one number for each stroke, and directions, shape [strokes, directions], are
+	// float32 in little-endian order. They follow from generated images, and from no record.
+	Mean       []byte `protobuf:"bytes,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	Directions []byte `protobuf:"bytes,2,opt,name=directions,proto3" json:"directions,omitempty"`
+	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2 norm of at
+	// most this.
+	Bound uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
+	// nothing leaves out all records, the baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrokeSum) Reset() {
+	*x = StrokeSum{}
+	mi := &file_conclave_v1_questions_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrokeSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrokeSum) ProtoMessage() {}
+
+func (x *StrokeSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_questions_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrokeSum.ProtoReflect.Descriptor instead.
+func (*StrokeSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StrokeSum) GetMean() []byte {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *StrokeSum) GetDirections() []byte {
+	if x != nil {
+		return x.Directions
+	}
+	return nil
+}
+
+func (x *StrokeSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *StrokeSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
 // Embedding says which features a record has. They follow from the schema and from
 // this, and from no record.
 type Embedding struct {
@@ -1027,7 +1102,7 @@ type Embedding struct {
 
 func (x *Embedding) Reset() {
 	*x = Embedding{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[8]
+	mi := &file_conclave_v1_questions_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1114,7 @@ func (x *Embedding) String() string {
 func (*Embedding) ProtoMessage() {}
 
 func (x *Embedding) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[8]
+	mi := &file_conclave_v1_questions_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1127,7 @@ func (x *Embedding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
 func (*Embedding) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{8}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Embedding) GetClasses() uint32 {
@@ -1101,7 +1176,7 @@ type DiscriminatorSum struct {
 
 func (x *DiscriminatorSum) Reset() {
 	*x = DiscriminatorSum{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	mi := &file_conclave_v1_questions_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1188,7 @@ func (x *DiscriminatorSum) String() string {
 func (*DiscriminatorSum) ProtoMessage() {}
 
 func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	mi := &file_conclave_v1_questions_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1201,7 @@ func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
 func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
@@ -1222,7 +1297,7 @@ type Discriminator struct {
 
 func (x *Discriminator) Reset() {
 	*x = Discriminator{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[10]
+	mi := &file_conclave_v1_questions_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1309,7 @@ func (x *Discriminator) String() string {
 func (*Discriminator) ProtoMessage() {}
 
 func (x *Discriminator) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[10]
+	mi := &file_conclave_v1_questions_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1322,7 @@ func (x *Discriminator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
 func (*Discriminator) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Discriminator) GetKind() Discriminator_Kind {
@@ -1346,7 +1421,7 @@ type GradientSum struct {
 
 func (x *GradientSum) Reset() {
 	*x = GradientSum{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[11]
+	mi := &file_conclave_v1_questions_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1433,7 @@ func (x *GradientSum) String() string {
 func (*GradientSum) ProtoMessage() {}
 
 func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[11]
+	mi := &file_conclave_v1_questions_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1446,7 @@ func (x *GradientSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
 func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GradientSum) GetTeacher() *TeacherSpec {
@@ -1445,7 +1520,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[12]
+	mi := &file_conclave_v1_questions_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1532,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[12]
+	mi := &file_conclave_v1_questions_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1545,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -1519,7 +1594,7 @@ type TeacherSpec struct {
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[13]
+	mi := &file_conclave_v1_questions_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1606,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[13]
+	mi := &file_conclave_v1_questions_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1619,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -1651,7 +1726,7 @@ type ScoreSum_Scored struct {
 
 func (x *ScoreSum_Scored) Reset() {
 	*x = ScoreSum_Scored{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[14]
+	mi := &file_conclave_v1_questions_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1738,7 @@ func (x *ScoreSum_Scored) String() string {
 func (*ScoreSum_Scored) ProtoMessage() {}
 
 func (x *ScoreSum_Scored) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[14]
+	mi := &file_conclave_v1_questions_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1801,7 @@ type Embedding_Part struct {
 
 func (x *Embedding_Part) Reset() {
 	*x = Embedding_Part{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[15]
+	mi := &file_conclave_v1_questions_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1813,7 @@ func (x *Embedding_Part) String() string {
 func (*Embedding_Part) ProtoMessage() {}
 
 func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[15]
+	mi := &file_conclave_v1_questions_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1826,7 @@ func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding_Part.ProtoReflect.Descriptor instead.
 func (*Embedding_Part) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{8, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9, 0}
 }
 
 func (x *Embedding_Part) GetKind() Embedding_Part_Kind {
@@ -1848,6 +1923,13 @@ const file_conclave_v1_questions_proto_rawDesc = "" +
 	"\fEmbeddingSum\x124\n" +
 	"\tembedding\x18\x01 \x01(\v2\x16.conclave.v1.EmbeddingR\tembedding\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\rR\aentries\x12\x14\n" +
+	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\"o\n" +
+	"\tStrokeSum\x12\x12\n" +
+	"\x04mean\x18\x01 \x01(\fR\x04mean\x12\x1e\n" +
+	"\n" +
+	"directions\x18\x02 \x01(\fR\n" +
+	"directions\x12\x14\n" +
 	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
 	"\anothing\x18\x04 \x01(\bR\anothing\"\xe6\x02\n" +
 	"\tEmbedding\x12\x18\n" +
@@ -1964,7 +2046,7 @@ func file_conclave_v1_questions_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_questions_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_conclave_v1_questions_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_conclave_v1_questions_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_conclave_v1_questions_proto_goTypes = []any{
 	(Embedding_Part_Kind)(0),   // 0: conclave.v1.Embedding.Part.Kind
 	(DiscriminatorSum_Loss)(0), // 1: conclave.v1.DiscriminatorSum.Loss
@@ -1981,40 +2063,41 @@ var file_conclave_v1_questions_proto_goTypes = []any{
 	(*RatioFeatures)(nil),      // 12: conclave.v1.RatioFeatures
 	(*LogisticSum)(nil),        // 13: conclave.v1.LogisticSum
 	(*EmbeddingSum)(nil),       // 14: conclave.v1.EmbeddingSum
-	(*Embedding)(nil),          // 15: conclave.v1.Embedding
-	(*DiscriminatorSum)(nil),   // 16: conclave.v1.DiscriminatorSum
-	(*Discriminator)(nil),      // 17: conclave.v1.Discriminator
-	(*GradientSum)(nil),        // 18: conclave.v1.GradientSum
-	(*ClassCounts)(nil),        // 19: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),        // 20: conclave.v1.TeacherSpec
-	(*ScoreSum_Scored)(nil),    // 21: conclave.v1.ScoreSum.Scored
-	(*Embedding_Part)(nil),     // 22: conclave.v1.Embedding.Part
+	(*StrokeSum)(nil),          // 15: conclave.v1.StrokeSum
+	(*Embedding)(nil),          // 16: conclave.v1.Embedding
+	(*DiscriminatorSum)(nil),   // 17: conclave.v1.DiscriminatorSum
+	(*Discriminator)(nil),      // 18: conclave.v1.Discriminator
+	(*GradientSum)(nil),        // 19: conclave.v1.GradientSum
+	(*ClassCounts)(nil),        // 20: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),        // 21: conclave.v1.TeacherSpec
+	(*ScoreSum_Scored)(nil),    // 22: conclave.v1.ScoreSum.Scored
+	(*Embedding_Part)(nil),     // 23: conclave.v1.Embedding.Part
 }
 var file_conclave_v1_questions_proto_depIdxs = []int32{
-	20, // 0: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	21, // 0: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
 	7,  // 1: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
 	7,  // 2: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
 	9,  // 3: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	21, // 4: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
+	22, // 4: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
 	12, // 5: conclave.v1.Fit.features:type_name -> conclave.v1.RatioFeatures
 	7,  // 6: conclave.v1.Fit.synthetic:type_name -> conclave.v1.Tensor
 	12, // 7: conclave.v1.LogisticSum.features:type_name -> conclave.v1.RatioFeatures
-	15, // 8: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
-	22, // 9: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
-	17, // 10: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
+	16, // 8: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
+	23, // 9: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
+	18, // 10: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
 	7,  // 11: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
 	7,  // 12: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
 	1,  // 13: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
 	2,  // 14: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
 	3,  // 15: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
-	20, // 16: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	21, // 16: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
 	7,  // 17: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
 	7,  // 18: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
 	9,  // 19: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
 	4,  // 20: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
 	5,  // 21: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
 	6,  // 22: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	17, // 23: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
+	18, // 23: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
 	7,  // 24: conclave.v1.ScoreSum.Scored.mean:type_name -> conclave.v1.Tensor
 	7,  // 25: conclave.v1.ScoreSum.Scored.scale:type_name -> conclave.v1.Tensor
 	0,  // 26: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
@@ -2036,7 +2119,7 @@ func file_conclave_v1_questions_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_questions_proto_rawDesc), len(file_conclave_v1_questions_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

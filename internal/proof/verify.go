@@ -128,7 +128,7 @@ type verification struct {
 func (v *verification) read(name string, most int64) ([]byte, bool) {
 	raw, err := readFile(v.folder, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is missing: ask for the whole folder, or make a bundle of it with conclave bundle", name)
+		err = fmt.Errorf("%s is missing: ask for the whole output folder of the run, or a bundle of it", name)
 	}
 	if err != nil {
 		v.fail(name, err)
@@ -257,6 +257,11 @@ func (v *verification) checkLedgerSignatures() {
 			err = v.isMember(by)
 		}
 		switch {
+		case errors.Is(err, certs.ErrForeign): // it signed, and which authority to name is all that is to be found out
+			aggregator = aggregator || role == certs.RoleAggregator
+			delete(missing, by.Name)
+			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w: is --authority that of the "+
+				"run's sites?", i+1, by.Identity, certs.ErrForeign))
 		case err != nil:
 			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger: %w", i+1, err))
 		case role == certs.RoleAggregator:

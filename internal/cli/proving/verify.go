@@ -30,7 +30,7 @@ signatures and budget. One line for each says what is proven and by whose signat
 
 Exit codes: 0 all checks pass, 1 one fails or a signature is missing, 2 wrong usage, 3 all checks pass but no
 authority was named, so the maker of the files may have made the signatures too. A local run signs itself.`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.OneArgument("the output folder of a run, or a bundle"),
 	}
 	authority := c.Flags().String("authority", "",
 		"the authority's certificate, a PEM `file` that came from the sites and not with the data")

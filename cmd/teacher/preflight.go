@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/node/preflight"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // preflightCommand reports what to fix before a node is started, with exit code 1 if there is anything.
@@ -53,5 +54,5 @@ func showReport(r *preflight.Report) {
 		}
 	}
 	_ = w.Flush()
-	fmt.Printf("%d problems, %d warnings\n", problems, warnings)
+	fmt.Printf("%s, %s\n", text.Several(problems, "problem"), text.Several(warnings, "warning"))
 }

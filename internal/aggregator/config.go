@@ -24,7 +24,7 @@ import (
 // Config is the YAML file of an aggregator. Paths are relative to the file's folder.
 type Config struct {
 	// Name is the aggregator's name in etcd and logs. A process that starts under the leader's name takes over at
-	// once, as a restart should; a standby needs another name.
+	// once, so that a restart is fast; a standby needs another name.
 	Name string `yaml:"name"`
 	// Listen is the host:port for nodes and students. `:7443` listens on every interface, `127.0.0.1:0` on a free port
 	// of this machine.
@@ -58,8 +58,8 @@ type Config struct {
 	// for approvals move from worker to worker.
 	QuorumPatience time.Duration `yaml:"quorum_patience"`
 	// MaxConnections is the number of connections that one certificate may have at the same time, each with up to
-	// 250 KiB of memory. A node has one, and so has a student or worker for each run. Fewer than a site has nodes
-	// under one certificate keep nodes out; see docs/hostile-nodes.md.
+	// 250 KiB of memory. A node has one, and so has a student or worker for each run. If a site
+	// has more nodes under one certificate, the others cannot connect; see docs/hostile-nodes.md.
 	MaxConnections int `yaml:"max_connections"`
 	// MaxOpenRuns is the number of runs that one student may have open at the same time.
 	MaxOpenRuns int `yaml:"max_open_runs"`

@@ -38,9 +38,9 @@ type EtcdConfig struct {
 	// Insecure allows plain TCP to another machine, for a tunnel: anyone on the way can read and rewrite the ledger.
 	// Default: false.
 	Insecure bool `yaml:"insecure"`
-	// Prefix starts every key. Set it if several clusters share one etcd. Default: `/conclave/`.
+	// Prefix is the start of every key. Set it if several clusters share one etcd. Default: `/conclave/`.
 	Prefix string `yaml:"prefix"`
-	// LeaseTTL is how long leadership outlives a dead leader. With less, a standby takes over sooner. With too little,
+	// LeaseTTL is how long a dead leader keeps the lead. With less, a standby takes over sooner. With too little,
 	// a short pause of etcd or of the machine ends leadership.
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }

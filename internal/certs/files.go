@@ -4,7 +4,8 @@ import "path/filepath"
 
 // Files are the PEM files of one process. To make and replace them, see docs/certificates.md.
 type Files struct {
-	// CA is the path of the authority's certificate. While an authority is replaced, the file holds both. Required.
+	// CA is the path of the authority's certificate. While an authority is replaced, the file holds both certificates.
+	// Required.
 	CA string `yaml:"ca" json:"ca"`
 	// Cert is the path of the process's own certificate. Required.
 	Cert string `yaml:"cert" json:"cert"`

@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// Config says where a process can be watched. Nobody is asked for a certificate there: keep it on a loopback, or let
+// Config says where a process can be watched. This port does not ask for a certificate: keep it on a loopback, or let
 // in only the monitoring. A node's figures tell roughly how many records it has, so keep them within the site. See
 // docs/operations.md.
 type Config struct {

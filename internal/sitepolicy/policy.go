@@ -42,7 +42,7 @@ type Dataset struct {
 	Delta float64 `yaml:"delta"`
 	// Filter is the rule that adds up releases (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and
 	// counts Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed once a
-	// round was charged. `pld` needs a plan of all runs, which nobody has here. Default: `gdp`.
+	// round was charged. `pld` would need a plan of all future runs. Default: `gdp`.
 	Filter privacy.Filter `yaml:"filter"`
 	// Pipelines lists the pipelines whose questions are answered. The student states the pipeline of a run, and the
 	// node checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.

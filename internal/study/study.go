@@ -33,7 +33,7 @@ type Study struct {
 	Permit string `yaml:"permit"`
 	// Contact is whom to ask, on one line like `title`. Required.
 	Contact string `yaml:"contact"`
-	// Expires is the last day of the study, in UTC, such as `2027-06-30`. Certificates and kits end 30 days later.
+	// Expires is the last day of the study, in UTC, such as `2027-06-30`. Certificates of nodes end 30 days later.
 	// Required.
 	Expires string `yaml:"expires"`
 

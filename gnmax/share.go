@@ -68,10 +68,6 @@ func (s Sigma) variance() *big.Rat {
 //	tau = 10 (exp(-2 pi² sigma² 1/2) + ... + exp(-2 pi² sigma² (n-1)/n))
 //
 // (Kairouz, Liu, Steinke 2021, Theorem 9).
-//
-//	tau = 10 (exp(-2 pi² sigma² 1/2) + ... + exp(-2 pi² sigma² (n-1)/n))
-//
-// (Kairouz, Liu, Steinke 2021, Theorem 9).
 func ShareError(sigma float64, n int) float64 {
 	tau := 0.0
 	for k := 1; k < n; k++ {

@@ -139,6 +139,45 @@ func resize(m *conclavev1.WorkRequest, more int) {
 	sum.Values = values
 }
 
+// Of four sites each has two partners if nobody colludes, and the one opposite is none. Whichever refuses to answer,
+// the sum of the others opens: two of them reveal a seed that they share with it, and the third has none.
+func TestMaskedSumsOpenAmongPartners(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, roomy)
+	for at, lost := range four {
+		r := c.maskedRun(t, 60, 3, 0, four...)
+		r.members[lost].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+			if stage == atAnswer {
+				m = roundtest.Refusing("no")(r.round(0))[0]
+			}
+			return m
+		}
+		seeds := make([]int, len(four))
+		for i, site := range four {
+			if site != lost {
+				r.members[site].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+					if stage == atSeeds {
+						seeds[i] = len(m.GetRevealed().GetLost()) // read once the sum is released
+					}
+					return m
+				}
+			}
+		}
+		r.join(four...)
+		r.opened(r.student.mustAsk(t, r.round(0)), slices.DeleteFunc(slices.Clone(four), func(site string) bool {
+			return site == lost
+		})...)
+		want := []int{1, 1, 1, 1}
+		want[at], want[(at+2)%4] = 0, 0
+		if !slices.Equal(seeds, want) {
+			t.Errorf("without %s the others reveal %v seeds, want %v", lost, seeds, want)
+		}
+		for _, site := range four {
+			r.members[site].life.end()
+		}
+	}
+}
+
 // A run whose quorum is all of its sites ends when one of them spoils each attempt: no peer waits for it.
 func TestAMaskedRunEndsWithoutItsQuorum(t *testing.T) {
 	t.Parallel()

@@ -39,10 +39,15 @@ var mutants = map[string]struct{ file, right, wrong string }{
 	"an attempt opened too late": {"party.go", "err != nil || now != a", "err != nil || now == nil"},
 	"tags unread":                {"party.go", "if !hmac.Equal(", "if false && !hmac.Equal("},
 	"the last tag unread":        {"party.go", "if !hmac.Equal(", "if n > 0 && !hmac.Equal("},
-	"tags go both ways":          {"tags.go", `text(from).text(to)`, `text(min(from, to)).text(max(from, to))`},
-	"one key for tags":           {"tags.go", `encode("tag").text(from).text(to)`, `encode("round").text(to)`},
-	"tags without the attempt":   {"tags.go", `.bytes(terms[:])`, ``},
-	"tags without the list":      {"tags.go", "\tfor _, site := range survivors {\n\t\te = e.text(site)\n\t}\n", ""},
+	"tags of others than partners unread": {"party.go", "if !hmac.Equal(", "if slices.Contains(a.partners, i) && " +
+		"!hmac.Equal("},
+	"keys of others than partners unread": {"party.go", "CheckKey(t.Run, t.Spec, t.Group, m); err != nil {",
+		"CheckKey(t.Run, t.Spec, t.Group, m); err != nil && slices.Contains(t.partners(t.at(site)), " +
+			"t.at(m.GetSite())) {"},
+	"tags go both ways":        {"tags.go", `text(from).text(to)`, `text(min(from, to)).text(max(from, to))`},
+	"one key for tags":         {"tags.go", `encode("tag").text(from).text(to)`, `encode("round").text(to)`},
+	"tags without the attempt": {"tags.go", `.bytes(terms[:])`, ``},
+	"tags without the list":    {"tags.go", "\tfor _, site := range survivors {\n\t\te = e.text(site)\n\t}\n", ""},
 }
 
 // The tests of this package fail with each mistake:

@@ -242,7 +242,7 @@ func (n *Node) open(t task) *conclavev1.WorkRequest {
 // opening charges that the answer to a round of a masked run is opened, and writes it down: before that, nothing of
 // the answer can be read.
 func (n *Node) opening(t task, r sitepolicy.Request) masking.Pay {
-	about := asking{run: t.run, round: t.round}
+	about := asking{run: t.run, round: t.round} // the task has the question, which may be large: it is not kept
 	if t.question != nil {
 		about.purpose = t.question.round.GetKind()
 	}
@@ -252,7 +252,7 @@ func (n *Node) opening(t task, r sitepolicy.Request) masking.Pay {
 		if err == nil {
 			var charged *sitepolicy.Entry
 			if charged, err = n.policy.charge(r); err == nil {
-				n.masks.samples.Drop(t.run) // before the seeds leave, so that no later attempt has it
+				n.masks.samples.Drop(about.run) // before the seeds leave, so that no later attempt has it
 				err = n.write(auditlog.Opened, about, charged, 0)
 			}
 		}

@@ -3,9 +3,11 @@ package node
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"weak"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -111,4 +113,26 @@ func TestCrowdedMessagesAreNotDecoded(t *testing.T) {
 	if err := decode([]byte{0xff}); err == nil {
 		t.Error("what is no message is decoded")
 	}
+}
+
+// An attempt waits for its opening as long as its run goes on, and a node has attempts of many runs. None of them
+// keeps the question, which may be large.
+func TestAttemptsDoNotKeepTheirQuestions(t *testing.T) {
+	h := newHostile(t, 2, 1, "east", "north")
+	messages := messagesOf(t, embeddingRound("r", 0), h.terms, 7)
+	messages[0].Masked = h.attempt(h.keys...)
+	in, parts := newInbox(), assembly{}
+	for _, m := range messages {
+		testkit.Must(t, h.nodes["north"].dispatch(m, &parts, in))
+	}
+	todo, _ := in.take()
+	kept := weak.Make(todo.question.round)
+	if m := h.nodes["north"].reply(todo); m.GetSum() == nil {
+		t.Fatalf("the node says %v", m)
+	}
+	todo = task{}
+	if runtime.GC(); kept.Value() != nil {
+		t.Error("the question is kept")
+	}
+	runtime.KeepAlive(h)
 }

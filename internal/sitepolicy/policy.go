@@ -82,7 +82,7 @@ type Dataset struct {
 	// number of its members. It needs `masked`. Default: 0.
 	LeastSites int `yaml:"least_sites"`
 	// LeastColluding is the least number of sites that may collude with the aggregator while a masked run still hides
-	// the others. It needs `masked`. Default: 0.
+	// the others. It needs `masked`. With 0 a run may withstand nobody: set the number that you fear. Default: 0.
 	LeastColluding int `yaml:"least_colluding"`
 	// Peers lists the sites with which masked runs are allowed. The node refuses a run with another member, or with a
 	// peer under another key, even if it was approved. The site itself need not be listed. With `approval: automatic` a

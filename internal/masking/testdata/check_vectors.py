@@ -1,5 +1,5 @@
 """Checks vectors.json without any of the Go code: python3 check_vectors.py (it needs `cryptography`)."""
-import hashlib, hmac, json, os, struct
+import hashlib, hmac, itertools, json, os, struct
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -32,6 +32,7 @@ for m in members:
 terms = sha256(octets(r["terms"]))
 assert encode(*fields) == octets(r["terms"]) and terms == octets(r["terms_sha256"])
 reach, seeds, keys = (v["colluding"] + len(members) - v["quorum"] + 2) // 2, {}, {}
+assert [(p["first"], p["second"]) for p in v["pairs"]] == list(itertools.combinations(sites, 2))
 for p in v["pairs"]:
     a, b = (members[sites.index(p[x])] for x in ("first", "second"))
     shared = X25519PrivateKey.from_private_bytes(octets(a["run_private_key"])).exchange(
@@ -46,6 +47,7 @@ for p in v["pairs"]:
         keys[p[way[0]], p[way[1]]] = hkdf(secret, encode("tag", p[way[0]], p[way[1]]))
         assert keys[p[way[0]], p[way[1]]] == octets(p[shown])
 n, total, u = r["entries"], [0] * r["entries"], v["agreed"]["survivors"]
+assert [a["site"] for a in v["answers"]] == sites and [x["site"] for x in v["revealed"]] == u
 for a in v["answers"]:
     sent = [x + e + b for x, e, b in zip(a["vector"], a["noise"], mask(octets(a["own_seed"]), n))]
     for (first, second), seed in seeds.items():

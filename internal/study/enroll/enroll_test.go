@@ -151,7 +151,8 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 	}
 	testkit.Must(t, s.Install(r, "/data/rows.csv"))
 	policy := string(testkit.Read(t, s.PolicyFile()))
-	for _, want := range []string{"approval: by-hand", "masked: true", `{site: "south", key: "` + r.Keys()["south"]} {
+	for _, want := range []string{"approval: by-hand", "masked: true", "least_colluding: 1",
+		`{site: "south", key: "` + r.Keys()["south"]} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("the policy lacks %s:\n%s", want, policy)
 		}

@@ -49,7 +49,9 @@ datasets:
 `, site, s.Name, s.Dataset, s.Budget.Epsilon, s.Budget.Delta, s.Budget.Filter, strings.Join(s.Pipelines, ", "),
 		strings.Join(s.Stages, ", "), study.Hash(text), strings.TrimSpace(s.Expires))
 	if s.Masked {
-		b.WriteString("    masked: true\n")
+		b.WriteString("    masked: true\n" +
+			"    # Runs are refused that withstand fewer sites which tell the aggregator all they know.\n" +
+			"    least_colluding: 1\n")
 		fmt.Fprintf(&b, "    # As people compared them, in the roster of generation %d.\n    peers:\n", r.Generation)
 		b.WriteString(Peers(site, r))
 	}

@@ -19,13 +19,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/strokes"
 	"github.com/conclave-dp/conclave/internal/teachers"
 	"github.com/conclave-dp/conclave/internal/teachers/teacherstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Each kind of question has its own name.
+// Each kind of question has its own name. Rows of a table cannot answer strokes, which are of images.
 func TestRoundsNameTheirKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range roundsOfAllKinds() {
@@ -35,8 +36,10 @@ func TestRoundsNameTheirKinds(t *testing.T) {
 		}
 		seen[kind] = true
 	}
-	if len(seen) != len(kinds.All()) {
-		t.Errorf("rounds of %d kinds, the program knows %d", len(seen), len(kinds.All()))
+	for kind := range kinds.All() {
+		if !seen[kind] && kind != strokes.Sum.Name {
+			t.Errorf("no round of kind %q", kind)
+		}
 	}
 }
 

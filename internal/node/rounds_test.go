@@ -91,7 +91,7 @@ func logisticRound(run string, number uint64, first float64) *conclavev1.Round {
 	return asked(run, number, logistic.Sum, q)
 }
 
-// roundsOfAllKinds has a round of each kind of question.
+// roundsOfAllKinds has a round of each kind of question that rows of a table can answer.
 func roundsOfAllKinds() []*conclavev1.Round {
 	return []*conclavev1.Round{
 		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0),

@@ -117,7 +117,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 			"(2 x 20)\n",
 		"before noise is added it is seen by the aggregator alone",
 		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
-		"about whether one record was in the data", "  pipelines  met  allowed: embed\n",
+		"tell whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{
 		"study: Heart failure (heart), to the end of 2199-06-30 (UTC)\n  its purpose: Teaching\n" +

@@ -150,7 +150,7 @@ func (c *checked) show() {
 	}
 	switch {
 	case c.OK:
-		fmt.Printf("%s: %s, all as the schema has them\n", c.File, text.Several(c.Rows, "row"))
+		fmt.Printf("%s: %s, all fit the schema\n", c.File, text.Several(c.Rows, "row"))
 		return
 	case len(c.Parts) > 0:
 		fmt.Printf("%s: %s:\n", c.File, c.Problem)
@@ -158,7 +158,7 @@ func (c *checked) show() {
 			c.Parts[i].show()
 		}
 	case len(c.Violations) > 0:
-		fmt.Printf("%s: %s, not all as the schema has them:\n", c.File, text.Several(c.Rows, "row"))
+		fmt.Printf("%s: %s, not all fit the schema:\n", c.File, text.Several(c.Rows, "row"))
 		for i := range c.Violations {
 			v := &c.Violations[i]
 			fmt.Printf("  %s\n    fix: %s\n", v.Where(), v.Fix)

@@ -71,7 +71,7 @@ func newRunFlags(c *cobra.Command, out string) *runFlags {
 func localCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "local (FILE --schema schema.yaml --epsilon E | --run run.yaml) --out DIR [flags]",
-		Short: "train on this machine, on a cluster of its own",
+		Short: "train on this machine, with a cluster that lasts as long as the run",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Misuse("%d files are named: put files that are one table into a folder and name that, "+

@@ -85,8 +85,8 @@ func (t Telling) Sentence(unit string) string {
 
 // Says describes the chance, as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
-	return fmt.Sprintf("is the most often that anybody who sees the release, and knows everything else, is right "+
-		"about whether %s was in the data, where a fair coin decided it; guessing alone is right in 50%%.", unit)
+	return fmt.Sprintf("is the highest chance with which somebody who sees the release, and knows everything else, "+
+		"can tell whether %s was in the data. If a fair coin decided that, guessing alone is right in 50%%.", unit)
 }
 
 // Basis says how the chance was computed, and which assumptions it makes.

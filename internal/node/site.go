@@ -117,6 +117,9 @@ func (s *Site) CheckRound(r *conclavev1.Round) error {
 	return err
 }
 
+// CheckKind reports why the site's node would refuse all questions of a kind.
+func (s *Site) CheckKind(kind string) error { return s.kinds.Check(s.public(), kind) }
+
 // Name is the site's name.
 func (s *Site) Name() string { return s.cfg.Site }
 

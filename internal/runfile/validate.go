@@ -153,8 +153,8 @@ func (s *Spec) validateData() (errs []error) {
 		switch {
 		case d.SortedBy == "":
 		case d.SortedBy != sortedByUnit:
-			errs = append(errs, fmt.Errorf("data[%d].sorted_by: %q is not known; use %s, or leave it out", i, d.SortedBy,
-				sortedByUnit))
+			errs = append(errs, fmt.Errorf("data[%d].sorted_by: %q is not known; use %s, or leave it out", i,
+				d.SortedBy, sortedByUnit))
 		case !d.Stream || s.Privacy.Unit == partition.UnitRecord:
 			errs = append(errs, fmt.Errorf("data[%d].sorted_by: it is for a file that is streamed and whose unit is a "+
 				"column; set stream and privacy.unit, or leave it out", i))

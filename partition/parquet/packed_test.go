@@ -23,7 +23,8 @@ func indexed(t *testing.T, index byte) []byte {
 	}
 	pages := slices.Concat(
 		header(t, format.PageHeader{Type: format.DictionaryPage, CompressedPageSize: 8, UncompressedPageSize: 8,
-			DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 2})}, "\x07\x00\x00\x00\x09\x00\x00\x00"),
+			DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 2})},
+			"\x07\x00\x00\x00\x09\x00\x00\x00"),
 		header(t, data(3, 3, format.RLEDictionary), string([]byte{8, 3 << 1, index})),
 		header(t, data(2, 8, format.Plain), "\x01\x00\x00\x00\x02\x00\x00\x00"))
 	return made(t, format.SchemaElement{Type: thrift.New(format.Int32),
@@ -42,7 +43,8 @@ func TestPagesBehindADictionary(t *testing.T) {
 			testkit.Must(t, err)
 			entries, cells = append(entries, row.Entries[0]), append(cells, row.Numbers[0])
 		}
-		if !slices.Equal(entries, []int32{1, 1, 1, -1, -1}) || numbers && !slices.Equal(cells, []float64{9, 9, 9, 1, 2}) {
+		if !slices.Equal(entries, []int32{1, 1, 1, -1, -1}) ||
+			numbers && !slices.Equal(cells, []float64{9, 9, 9, 1, 2}) {
 			t.Errorf("numbers %v: entries %v of cells %v", numbers, entries, cells)
 		}
 	}

@@ -168,6 +168,8 @@ func TestHostileClaims(t *testing.T) {
 			1, header(t, data2(1, 2, 1, 1, 4, 4), "1234")),
 		"nulls that are none": made(t, maybe, format.Uncompressed,
 			2, header(t, data2(2, 2, 2, 2, 2, 2), "\x04\x01")),
+		"runs of nulls without end": made(t, maybe, format.Uncompressed,
+			2, header(t, data2(2, 0, 2, 6, 14, 14), "\xfe\xff\xff\xff\x0f\x0112345678")),
 		"more values than rows": made(t, maybe, format.Uncompressed,
 			1, header(t, data2(9, 0, 1, 1, 4, 4), "1234")),
 		"a dictionary of 2^31 numbers": made(t, number, format.Uncompressed,

@@ -64,6 +64,11 @@ func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 			left -= int64(p.values)
 			all = append(all, *p)
 		}
+		if h.Type == format.DataPageV2 {
+			if err := f.checkLevels(at, &h.DataPageHeaderV2.V); err != nil {
+				return nil, 0, err
+			}
+		}
 		if chunk.Codec == format.Snappy {
 			if err := f.checkSnappy(at, h); err != nil {
 				return nil, 0, err
@@ -149,6 +154,28 @@ func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 			return nil, 0, unsupported("a header of a page of more than %d MiB", maxHeader>>20)
 		}
 	}
+}
+
+// checkLevels holds the runs of a page's null markers against its values, because the decoder allocates a run of any
+// length. Markers of one bit are runs of a value, or groups of eight.
+func (f *File) checkLevels(at int64, h *format.DataPageHeaderV2) error {
+	raw := make([]byte, h.DefinitionLevelsByteLength)
+	if err := readAt(f.r, raw, at+int64(h.RepetitionLevelsByteLength)); err != nil {
+		return err
+	}
+	for left := uint64(h.NumValues) + 7; len(raw) > 0; {
+		run, length := binary.Uvarint(raw)
+		n, bytes := run>>1, uint64(1)
+		if run&1 == 1 {
+			n, bytes = 8*min(n, maxValues), n
+		}
+		if length <= 0 || n > left {
+			return damaged("a page has not a null marker for each row")
+		}
+		left -= n
+		raw = raw[min(uint64(length)+bytes, uint64(len(raw))):]
+	}
+	return nil
 }
 
 // checkSnappy compares the length at the start of a snappy block with the page's, because the decoder allocates it

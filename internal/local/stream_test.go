@@ -61,7 +61,8 @@ func TestStagesThatAStreamRefuses(t *testing.T) {
 		"post: [pgb]\n":            "site s0 would refuse the selections after the training",
 		"weights: logreg-noised\n": "site s0 would refuse the fit after the training",
 	} {
-		spec, dir, out := begin(t, strings.ReplaceAll(runOn("table.csv", votes+lines), "share: ", "stream: true, share: "))
+		text := strings.ReplaceAll(runOn("table.csv", votes+lines), "share: ", "stream: true, share: ")
+		spec, dir, out := begin(t, text)
 		people(t, dir, nil)
 		_, err := Run(testkit.Within(t), spec, Options{Out: out})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -48,6 +48,9 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 	if err != nil {
 		return nil, err
 	}
+	if err := checkStages(configs, later.Job, later.Spec.Path); err != nil {
+		return nil, err
+	}
 	sites, err := readSites(configs, o.warn)
 	if err != nil {
 		return nil, err

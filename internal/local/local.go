@@ -99,6 +99,9 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	if err != nil {
 		return nil, err
 	}
+	if err := checkStages(configs, job, spec.Path); err != nil {
+		return nil, err
+	}
 	if held > 0 {
 		rows, err := divided(spec, job.Schema, partsOf(spec, job.Schema, held), held)
 		if err != nil {
@@ -137,6 +140,19 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 	}
 
 	return cluster(ctx, job, job, sites, state, o)
+}
+
+// checkStages refuses stages whose questions a site would refuse once the training is paid for.
+func checkStages(configs []node.Config, job *run.Job, path string) error {
+	for _, stage := range job.Plan.Stages {
+		for _, c := range configs {
+			if err := c.CheckKind(kinds.All(), job.Schema, stage.Kind); err != nil {
+				return fmt.Errorf("%s: site %s would refuse the %s after the training: %w; or leave out the stage "+
+					"of post or weights that asks for it", path, c.Site, stage.Stage, err)
+			}
+		}
+	}
+	return nil
 }
 
 // registerFiles records the run's budget for its data files. The register is a convenience: if it cannot be
@@ -349,7 +365,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 		c.Dataset, c.Site, c.Schema, c.Data, c.Share, c.Unit = dataset, d.Site, spec.Schema, d.File, parts[i],
 			spec.Privacy.Unit
 		c.Overlap = spec.Privacy.Overlap
-		c.Stream = d.Stream
+		c.Stream, c.SortedBy = d.Stream, d.SortedBy
 		later := len(spec.Data) - 1 - i // each needs one
 		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
 		left, weight = left-c.Teachers, weight-d.Share

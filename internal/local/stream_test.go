@@ -1,7 +1,10 @@
 package local
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,5 +51,45 @@ func TestSitesThatStream(t *testing.T) {
 				t.Errorf("the sum is %v, and streamed %v", sums[0], sums[1])
 			}
 		})
+	}
+}
+
+// A stage that a site which streams does not answer is refused before anything is written or spent.
+func TestStagesThatAStreamRefuses(t *testing.T) {
+	t.Parallel()
+	for lines, want := range map[string]string{
+		"post: [pgb]\n":            "site s0 would refuse the selections after the training",
+		"weights: logreg-noised\n": "site s0 would refuse the fit after the training",
+	} {
+		text := strings.ReplaceAll(runOn("table.csv", votes+lines), "share: ", "stream: true, share: ")
+		spec, dir, out := begin(t, text)
+		people(t, dir, nil)
+		_, err := Run(testkit.Within(t), spec, Options{Out: out})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%serror %v", lines, err)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%sthe output folder is there (%v)", lines, err)
+		}
+	}
+}
+
+// A file that the run says is sorted by its unit gives the same sum without a sort, and an unsorted one is refused.
+func TestSortedFilesOfALocalRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		who  func(i int) string
+		want string
+	}{
+		"sorted":   {func(i int) string { return fmt.Sprintf("p%03d", i/5) }, ""},
+		"unsorted": {func(i int) string { return fmt.Sprintf("p%03d", (250-i)/5) }, "which sorted_by excludes"},
+	} {
+		spec, dir, out := begin(t, strings.ReplaceAll(runOn("table.csv", embedding+
+			"privacy: {epsilon: 2, delta: 1e-5, unit: who}\n"), "share: ", "stream: true, sorted_by: unit, share: "))
+		people(t, dir, c.who)
+		_, err := Run(testkit.Within(t), spec, Options{Out: out})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }

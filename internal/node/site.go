@@ -117,6 +117,9 @@ func (s *Site) CheckRound(r *conclavev1.Round) error {
 	return err
 }
 
+// CheckKind reports why the site's node would refuse all questions of a kind.
+func (s *Site) CheckKind(kind string) error { return s.kinds.Check(s.public(), kind) }
+
 // Name is the site's name.
 func (s *Site) Name() string { return s.cfg.Site }
 
@@ -155,11 +158,18 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 }
 
 // public is what questions are checked against.
-func (s *Site) public() *question.Public {
-	p := question.NewPublic(s.Schema(), s.cfg.Teachers, question.Seed(s.cfg.Site, s.cfg.Node))
-	p.MaxSteps, p.Streams, p.Pushes = s.cfg.MaxSteps, s.cfg.Stream, s.cfg.SQL.Pushdown
-	p.Divides = s.cfg.Stream && !s.cfg.SQL.Set()
+func (s *Site) public() *question.Public { return s.cfg.public(s.Schema()) }
+
+func (c Config) public(schema *partition.Schema) *question.Public {
+	p := question.NewPublic(schema, c.Teachers, question.Seed(c.Site, c.Node))
+	p.MaxSteps, p.Streams, p.Pushes = c.MaxSteps, c.Stream, c.SQL.Pushdown
+	p.Divides = c.Stream && !c.SQL.Set()
 	return p
+}
+
+// CheckKind reports why a node of this configuration would refuse all questions of a kind. It reads no records.
+func (c Config) CheckKind(all question.Registry, schema *partition.Schema, kind string) error {
+	return all.Check(c.public(schema), kind)
 }
 
 func (s *Site) keyPath() string      { return rows.KeyPath(s.cfg.State) }

@@ -131,15 +131,22 @@ func NewRegistry(kinds ...Kind) Registry {
 
 // Read checks a question of the kind with this name.
 func (r Registry) Read(p *Public, name string, params []byte) (*Checked, error) {
+	if err := r.Check(p, name); err != nil {
+		return nil, err
+	}
+	return r[name].Read(p, params)
+}
+
+// Check reports why a node answers no question of the kind with this name, whatever its parameters.
+func (r Registry) Check(p *Public, name string) error {
 	k, known := r[name]
-	if !known {
-		return nil, ErrUnknown
+	switch {
+	case !known:
+		return ErrUnknown
+	case p.Streams && !k.Streams && !(k.Divides && p.Divides):
+		return errStreams
+	case p.Pushes && !k.Pushes:
+		return errPushes
 	}
-	if p.Streams && !k.Streams && !(k.Divides && p.Divides) {
-		return nil, errStreams
-	}
-	if p.Pushes && !k.Pushes {
-		return nil, errPushes
-	}
-	return k.Read(p, params)
+	return nil
 }

@@ -28,7 +28,14 @@ type Data struct {
 	// Stream has the site's node read the file for each question, in place of holding its rows in memory. Boosting and
 	// weights by regression cannot be asked then. Default: false.
 	Stream bool `yaml:"stream"`
+	// SortedBy says that the file is sorted: with `unit` by the unit column, as for a node
+	// (docs/config-teacher.md#fields-of-the-process). It needs `stream` and a unit column, and is checked. Default:
+	// none.
+	SortedBy string `yaml:"sorted_by"`
 }
+
+// sortedByUnit says that the rows of a file are sorted by the unit column.
+const sortedByUnit = "unit"
 
 // UnmarshalYAML reads an entry over its defaults.
 func (d *Data) UnmarshalYAML(unmarshal func(any) error) error {

@@ -150,6 +150,15 @@ func (s *Spec) validateData() (errs []error) {
 		if !(d.Share > 0 && d.Share <= 1) {
 			errs = append(errs, fmt.Errorf("data[%d].share: %v is not above 0 and at most 1", i, d.Share))
 		}
+		switch {
+		case d.SortedBy == "":
+		case d.SortedBy != sortedByUnit:
+			errs = append(errs, fmt.Errorf("data[%d].sorted_by: %q is not known; use %s, or leave it out", i,
+				d.SortedBy, sortedByUnit))
+		case !d.Stream || s.Privacy.Unit == partition.UnitRecord:
+			errs = append(errs, fmt.Errorf("data[%d].sorted_by: it is for a file that is streamed and whose unit is a "+
+				"column; set stream and privacy.unit, or leave it out", i))
+		}
 		sites[d.Site] = true
 	}
 	return errs

@@ -30,6 +30,7 @@ type Column struct {
 	stored   pq.Kind
 	width    int // bytes of a stored value, 0 for bits or variable length
 	text     func(pq.Value) (string, error)
+	nullable bool                   // a page has null markers
 	unsigned bool                   // whole numbers are stored without a sign
 	number   func(pq.Value) float64 // converts a stored number to the number of its text; nil for other columns
 }
@@ -46,7 +47,7 @@ func columns(f *pq.File) ([]Column, error) {
 		c := Column{Name: node.Name(), leaf: leaf}
 		if e := &elements[at]; node.Leaf() {
 			c.describe(node, e)
-			c.leaves = 1
+			c.leaves, c.nullable = 1, node.Optional()
 			if v := e.Type.V; v < format.Boolean || v > format.FixedLenByteArray {
 				return nil, damaged("column %d has an unknown type", len(all)+1)
 			}

@@ -92,8 +92,9 @@ func (u *cursor) unpack() error {
 	k := &u.packed
 	n := min(batch, k.rows-k.at)
 	for i := range n {
+		u.which[i] = -1
 		if k.levels != nil && k.levels[k.at+i] == 0 {
-			u.texts[i], u.numbers[i], u.which[i] = "", math.NaN(), -1
+			u.texts[i], u.numbers[i] = "", math.NaN()
 			continue
 		}
 		switch at := k.values; {

@@ -64,6 +64,9 @@ func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 			left -= int64(p.values)
 			all = append(all, *p)
 		}
+		if err := f.checkRuns(c, at, h, chunk.Codec); err != nil {
+			return nil, 0, err
+		}
 		if chunk.Codec == format.Snappy {
 			if err := f.checkSnappy(at, h); err != nil {
 				return nil, 0, err
@@ -149,6 +152,88 @@ func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 			return nil, 0, unsupported("a header of a page of more than %d MiB", maxHeader>>20)
 		}
 	}
+}
+
+// checkRuns compares the runs of a page's null markers and of its indexes of a dictionary with its values, because the
+// decoder allocates a run of any length. It checks what is stored as it is: all markers of version 2, and pages without
+// compression.
+func (f *File) checkRuns(c *Column, at int64, h *format.PageHeader, codec format.CompressionCodec) error {
+	var levels, indexes []byte
+	var values int
+	var encoding format.Encoding
+	switch {
+	case h.Type == format.DataPageV2:
+		v := &h.DataPageHeaderV2.V
+		values, encoding = int(v.NumValues), v.Encoding
+		at += int64(v.RepetitionLevelsByteLength)
+		marks := int64(v.DefinitionLevelsByteLength)
+		rest := int64(h.CompressedPageSize) - int64(v.RepetitionLevelsByteLength) - marks
+		if !ofDictionary(encoding) || codec != format.Uncompressed && (!v.IsCompressed.Valid || v.IsCompressed.V) {
+			rest = 0
+		}
+		raw := make([]byte, marks+rest)
+		if err := readAt(f.r, raw, at); err != nil {
+			return err
+		}
+		levels, indexes = raw[:marks], raw[marks:]
+	case h.Type == format.DataPage && codec == format.Uncompressed:
+		v := &h.DataPageHeader.V
+		values, encoding = int(v.NumValues), v.Encoding
+		if !c.nullable && !ofDictionary(encoding) {
+			return nil
+		}
+		raw := make([]byte, h.CompressedPageSize)
+		if err := readAt(f.r, raw, at); err != nil {
+			return err
+		}
+		if c.nullable { // the markers stand behind their length
+			if len(raw) < 4 || int64(binary.LittleEndian.Uint32(raw)) > int64(len(raw)-4) {
+				return damaged("a page has not a null marker for each row")
+			}
+			n := binary.LittleEndian.Uint32(raw)
+			levels, raw = raw[4:4+n], raw[4+n:]
+		}
+		if ofDictionary(encoding) {
+			indexes = raw
+		}
+	default:
+		return nil
+	}
+	if !runsFit(levels, 1, values) {
+		return damaged("a page has not a null marker for each row")
+	}
+	if len(indexes) > 0 && !runsFit(indexes[1:], int(indexes[0]), values) { // behind the bits of each
+		return damaged("a page has not an index of its dictionary for each value")
+	}
+	return nil
+}
+
+// ofDictionary reports whether values are indexes of a dictionary. Older writers call that by another name.
+func ofDictionary(e format.Encoding) bool {
+	return e == format.RLEDictionary || e == plainDictionary
+}
+
+const plainDictionary format.Encoding = 2
+
+// runsFit reports whether runs of numbers of this many bits are no longer than the values. A run is one number that
+// repeats, or packed groups of eight. Writers may fill up the last groups.
+func runsFit(raw []byte, width, values int) bool {
+	if width > 32 {
+		return false
+	}
+	for left := uint64(values) + 512; len(raw) > 0; {
+		header, length := binary.Uvarint(raw)
+		n, bytes := header>>1, uint64(width+7)/8
+		if header&1 == 1 {
+			n, bytes = 8*min(n, maxValues), uint64(width)*min(n, maxValues)
+		}
+		if length <= 0 || n > left {
+			return false
+		}
+		left -= n
+		raw = raw[min(uint64(length)+bytes, uint64(len(raw))):]
+	}
+	return true
 }
 
 // checkSnappy compares the length at the start of a snappy block with the page's, because the decoder allocates it

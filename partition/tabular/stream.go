@@ -1,8 +1,10 @@
 package tabular
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -84,8 +86,11 @@ func (t *Stream) unchanged() error {
 		info, err := os.Stat(file)
 		was := t.stamps[i]
 		if err != nil || !os.SameFile(info, was) || info.Size() != was.Size() || !info.ModTime().Equal(was.ModTime()) {
-			return &partition.InputError{File: file, Problem: "cannot read the table again",
-				Err: errors.Join(ErrChanged, partition.WithoutPath(err))}
+			changed := ErrChanged
+			if err != nil {
+				changed = fmt.Errorf("%w (%w)", ErrChanged, partition.WithoutPath(err))
+			}
+			return &partition.InputError{File: file, Problem: "cannot read the table again", Err: changed}
 		}
 	}
 	return nil
@@ -198,10 +203,8 @@ func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
 	if failed := group.Wait(); failed != nil {
 		return failed
 	}
-	if err != nil {
-		return err
-	}
-	return t.unchanged()
+	// Where a file was written meanwhile, that is the reason why its rows are wrong.
+	return cmp.Or(t.unchanged(), err)
 }
 
 // pass is a pass over the files of a stream.

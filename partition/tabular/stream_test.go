@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,5 +224,26 @@ func TestStreamsThatEnd(t *testing.T) {
 	testkit.Must(t, os.Remove(file))
 	if _, err := gather(stream, s); !errors.Is(err, ErrChanged) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is gone: %v", err)
+	}
+}
+
+// A file that is written while others are read is told as such, and not as rows that are wrong.
+func TestAFileThatIsWrittenMeanwhile(t *testing.T) {
+	s, file, folder := visitsInParts(t)
+	text := testkit.Value(os.ReadFile(file))
+	var last string
+	for i := range 2*runtime.GOMAXPROCS(0) + 4 { // more than are read before a block is taken
+		last = filepath.Join(folder, fmt.Sprintf("part-%d.csv", 100+i))
+		testkit.Must(t, os.WriteFile(last, text, 0o600))
+	}
+	stream, err := OpenStream(s, folder, Options{}, t.TempDir())
+	testkit.Must(t, err)
+	var once sync.Once
+	err = stream.Blocks(context.Background(), func(*Block) error {
+		once.Do(func() { testkit.Must(t, os.WriteFile(last, []byte("no such column\n7\n"), 0o600)) })
+		return nil
+	})
+	if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), filepath.Base(last)) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -154,6 +154,9 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 				return nil, err
 			}
 		}
+		if err := site.CheckKind(q.Round.GetKind()); err != nil {
+			out.refuse(err, r)
+		}
 		all = append(all, events...)
 		r.Questions = append(r.Questions, out)
 	}
@@ -170,6 +173,17 @@ const (
 	refusesPart = "refuses a part of it: the run ends, or goes on without this site"
 )
 
+// refuse notes that the site answers no round of a kind.
+func (q *Question) refuse(why error, r *Report) {
+	q.Verdict, q.Fits, q.FitsAtLeast = "refused: "+why.Error(), 0, 0
+	switch {
+	case len(r.Questions) == 0:
+		r.Policy = refusesAll
+	case r.Policy != refusesAll:
+		r.Policy = refusesPart
+	}
+}
+
 // foresee asks the policy about all rounds of a kind.
 func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, earlier []privacy.Event,
 	r *Report) error {
@@ -180,13 +194,8 @@ func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, 
 	q.FitsAtLeast = f.FitsAtLeast
 	switch q.Fits = f.Fits; {
 	case f.Refusal != nil:
-		q.Verdict = "refused: " + f.Refusal.Error()
-		switch {
-		case len(r.Questions) == 0:
-			r.Policy = refusesAll
-		case r.Policy != refusesAll:
-			r.Policy = refusesPart
-		}
+		q.refuse(f.Refusal, r)
+		q.Fits, q.FitsAtLeast = f.Fits, f.FitsAtLeast
 	case f.Fits < q.Charged:
 		q.Verdict = fmt.Sprintf("allowed %d times of %d, then the site's own limit is reached", f.Fits, q.Charged)
 		r.Policy = refusesPart

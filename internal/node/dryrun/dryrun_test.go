@@ -192,6 +192,15 @@ func TestARehearsalOfAStream(t *testing.T) {
 			t.Errorf("%s in memory\n%s\nstreamed\n%s", pipeline, texts[0], texts[1])
 		}
 	}
+	s, err := Spec(c, "pategan", 0.9, 1e-5)
+	testkit.Must(t, err)
+	s.Weights = "logreg-noised"
+	r, err := New(c, stream, s)
+	testkit.Must(t, err)
+	if fit := r.Questions[len(r.Questions)-1]; r.Policy != refusesPart || fit.Fits != 0 || fit.FitsAtLeast != 0 ||
+		!strings.HasPrefix(fit.Verdict, "refused: this node reads its records for each question") {
+		t.Errorf("policy %q of a fit: %+v", r.Policy, fit)
+	}
 	if _, err := os.Stat(c.State); err == nil {
 		t.Error("a rehearsal made the state folder")
 	}

@@ -1,7 +1,7 @@
-// Package plan holds what a run will ask, and at what price, before anything is asked. Its
-// [Plan] is what the pipelines fill in, and what becomes the plan in the run's ledger entry.
+// Package plan describes what a run will ask, and at what price, before anything is asked. Pipelines fill in
+// its [Plan], which becomes the plan in the run's ledger entry.
 //
-// It knows no pipeline: which questions a run asks is data.
+// It is independent of pipelines: the questions of a run are data.
 package plan
 
 import (

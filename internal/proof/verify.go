@@ -23,9 +23,9 @@ type State string
 
 // The states of a check, from good to bad.
 const (
-	// Proven: it follows from what somebody signed whom the authority knows, or from arithmetic.
+	// Proven: it follows from a signature by a peer that the authority certified, or from arithmetic.
 	Proven State = "proven"
-	// Stated: somebody says so, and nothing here could show otherwise.
+	// Stated: somebody says so, and nothing here could disprove it.
 	Stated State = "stated"
 	// Unsigned: it is consistent, but no peer that the reader named signed it. Anybody can have made it.
 	Unsigned State = "unsigned"
@@ -35,12 +35,12 @@ const (
 	Failed State = "failed"
 )
 
-// Check is one thing that was looked at.
+// Check is one check.
 type Check struct {
 	What  string `json:"what"` // a file, or a claim
 	State State  `json:"state"`
-	By    string `json:"by,omitempty"` // whose word it is
-	Says  string `json:"says"`         // what that comes to, or what is wrong and what to do
+	By    string `json:"by,omitempty"` // who stated or signed it
+	Says  string `json:"says"`         // the conclusion, or what is wrong and what to do
 }
 
 // Findings are all checks of a folder, in their order.
@@ -58,7 +58,7 @@ type Findings struct {
 	signatures  Signatures
 }
 
-// Worst is the worst state of a check; stated ones count as proven.
+// Worst is the worst state of a check; Stated counts as Proven.
 func (f Findings) Worst() State {
 	order := []State{Proven, Unsigned, Missing, Failed}
 	worst := 0
@@ -68,7 +68,7 @@ func (f Findings) Worst() State {
 	return order[worst]
 }
 
-// Err is the first check that failed, nil where none did.
+// Err is the first failed check, nil if none failed.
 func (f Findings) Err() error {
 	for _, c := range f.Checks {
 		if c.State == Failed {
@@ -84,9 +84,9 @@ func (f *Findings) add(what string, state State, by, says string) {
 
 func (f *Findings) fail(what string, err error) { f.add(what, Failed, "", err.Error()) }
 
-// Verify checks a folder of a run: its files, its certificate, the ledger and the signatures. authorities are those
-// that the reader trusts. Without any, nothing is proven, because the maker of the files can also have made the
-// signatures.
+// Verify checks a folder of a run: its files, its certificate, the ledger and the signatures. authorities are
+// those that the reader trusts. Without any, nothing is proven, because the maker of the files can also have
+// made the signatures.
 func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	v := &verification{folder: folder, authorities: authorities}
 	if v.readCertificate() && v.readLedger() {
@@ -100,8 +100,8 @@ func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	return v.Findings
 }
 
-// CheckFiles checks the files of a folder against its manifest, and that against a certificate, which was verified.
-// It returns the manifest.
+// CheckFiles checks the files of a folder against its manifest, and the manifest against a verified
+// certificate. It returns the manifest.
 func CheckFiles(folder fs.FS, c certificate.Certificate) (Manifest, error) {
 	m, _, err := ReadManifest(folder, c)
 	if err != nil {
@@ -110,7 +110,7 @@ func CheckFiles(folder fs.FS, c certificate.Certificate) (Manifest, error) {
 	return m, m.Check(folder)
 }
 
-// verification is one folder's, under way.
+// verification is a folder's verification in progress.
 type verification struct {
 	Findings
 	folder      fs.FS
@@ -163,7 +163,7 @@ func (v *verification) readCertificate() bool {
 	return true
 }
 
-// maxLedger bounds a ledger, in bytes: one of a million releases has some 500 MiB.
+// maxLedger bounds a ledger, in bytes: a million releases take about 500 MiB.
 const maxLedger = 2 << 30
 
 func (v *verification) readLedger() bool {
@@ -200,8 +200,8 @@ func (v *verification) readSignatures() {
 	}
 }
 
-// believe checks a signature of a statement by somebody in a role, whose name is looked at by the caller, and that
-// its certificate was valid on a day. Without authorities it returns false and no error.
+// believe checks a signature of a statement by a peer in a role, and that its certificate was valid on a day.
+// The caller checks the name. Without authorities it returns false and no error.
 func (v *verification) believe(g attest.Signature, s attest.Statement, role certs.Role, day string) (by attest.Signer,
 	believed bool, err error) {
 	by, err = g.Check(s)
@@ -214,7 +214,7 @@ func (v *verification) believe(g attest.Signature, s attest.Statement, role cert
 	return by, true, by.Under(v.authorities, day)
 }
 
-// state is that of what somebody signed.
+// state is the state of a signed statement.
 func (v *verification) state(believed bool) State {
 	if believed {
 		return Proven

@@ -150,7 +150,7 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.Training(schema).Quorum()
 	var masked *conclavev1.Masked
-	if g, _ := s.Group(schema); g != nil { // the plan was made with it
+	if g, _ := s.Group(schema); g != nil { // planning has built the same group
 		masked = g.Wire()
 	}
 	return &conclavev1.RunSpec{

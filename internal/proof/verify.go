@@ -222,8 +222,9 @@ func (v *verification) state(believed bool) State {
 	return Unsigned
 }
 
-// witnesses are the sites that must sign the ledger's end: those of the run's roster or, where nothing was asked in it,
-// of the runs that it went on from. An aggregator alone must not be able to write a ledger that is believed.
+// witnesses returns the sites that must sign the ledger's end. These are the sites of the run's roster or, if
+// the run asked nothing, of the runs that it continued. An aggregator alone must not be able to write a ledger
+// that is believed.
 func (v *verification) witnesses() (sites []string) {
 	asked := v.run.Roster
 	if len(asked) == 0 {
@@ -257,7 +258,7 @@ func (v *verification) checkLedgerSignatures() {
 			err = v.isMember(by)
 		}
 		switch {
-		case errors.Is(err, certs.ErrForeign): // it signed, and which authority to name is all that is to be found out
+		case errors.Is(err, certs.ErrForeign): // it signed; the error says which authority to name
 			aggregator = aggregator || role == certs.RoleAggregator
 			delete(missing, by.Name)
 			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w: is --authority that of the "+
@@ -271,7 +272,7 @@ func (v *verification) checkLedgerSignatures() {
 			delete(missing, by.Name)
 			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it "+
 				"was shown")
-		default: // a site that came later, or another node of one
+		default: // a site that joined later, or another node of a site
 			v.add("the ledger's end", v.state(believed), by.Identity.String(), "signed too, and was not asked first")
 		}
 	}
@@ -340,8 +341,8 @@ func (v *verification) checkManifest() {
 	}
 }
 
-// checkRows checks schema and number of rows against certificate and ledger. Rows that are not the listed ones may have
-// any size, and are not read.
+// checkRows checks schema and number of rows against certificate and ledger. Rows that differ from the listed
+// ones may have any size, and are not read.
 func (v *verification) checkRows() {
 	if !v.whole {
 		return
@@ -374,7 +375,8 @@ func (v *verification) checkRows() {
 	}
 }
 
-// checkColumnsFromRows holds the columns outside the guarantee against the schema, which says so itself.
+// checkColumnsFromRows compares the certificate's columns outside the guarantee with those that the schema
+// names.
 func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	own, stated := schema.ColumnsFromRows(), v.certificate.ColumnsFromRows
 	switch {
@@ -385,7 +387,7 @@ func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	}
 }
 
-// decodeRows reads the rows, which are the listed ones.
+// decodeRows reads the listed rows.
 func (v *verification) decodeRows(schema *partition.Schema, name string) (*partition.Table, error) {
 	rows, err := v.folder.Open(name)
 	if err != nil {
@@ -447,7 +449,7 @@ func (v *verification) checkRelease() {
 	}
 }
 
-// stated names what nothing here can show.
+// stated lists what nothing here can prove.
 func (v *verification) stated() {
 	if v.manifestRaw == nil {
 		return

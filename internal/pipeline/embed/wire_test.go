@@ -52,7 +52,7 @@ func TestEmbeddingRounds(t *testing.T) {
 	}
 }
 
-// The fixed-point unit is the finest for which noise is drawn, and one that aggregators take.
+// The fixed-point unit is the finest for which noise can be drawn, and one that aggregators accept.
 func TestBoundsOfEmbeddings(t *testing.T) {
 	for _, c := range []struct {
 		sigma float64

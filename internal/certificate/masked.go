@@ -14,7 +14,7 @@ const MaskedNote = "This run was summed under masks: the aggregator, together wi
 
 // Masked is a certificate's statement about masks. All of it follows from the ledger.
 type Masked struct {
-	// A sum needed Quorum of the Sites to be opened, and Colluding of them may collude with the aggregator.
+	// Quorum of the Sites were needed to open a sum, and Colluding of them may collude with the aggregator.
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`

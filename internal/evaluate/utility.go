@@ -99,7 +99,7 @@ func trainTest(model *classify.Classifier, learn, exam classify.Rows) (Ranking, 
 // leastWeight is the least weight that classifiers accept; smaller weights count as 0.
 const leastWeight = 1e-100
 
-// counted is a weight as classifiers take it.
+// counted is a weight in the form that classifiers accept.
 func counted(w float64) float64 {
 	if w < leastWeight {
 		return 0

@@ -106,7 +106,7 @@ func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, pl
 	return start, share
 }
 
-// chosenShare is the share of a warm start if the run leaves it to be chosen.
+// chosenShare is the share of a warm start if the run does not set it.
 func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	if schema.Image != nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The round that nodes are sent says what the options do.
+// The round that is sent to nodes agrees with the options.
 func TestEmbeddingRounds(t *testing.T) {
 	schema := partitiontest.Schema(t, partitiontest.Wide)
 	e, o := encode.New(schema), DefaultOptions()

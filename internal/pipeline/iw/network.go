@@ -17,7 +17,7 @@ import (
 // NetworkOptions shape a network and its training.
 type NetworkOptions struct {
 	Hidden   int     // width of the hidden layer; 0 for none, a logistic regression
-	Rate     float64 // probability of a privacy unit to be in a step's sample
+	Rate     float64 // probability that a privacy unit is in a step's sample
 	Steps    int
 	Clip     float64 // for a unit's gradient with respect to the weights
 	StepSize float64 // Adam's
@@ -30,8 +30,8 @@ type Oracle interface {
 	Gradient(ctx context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error)
 }
 
-// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic rows are public, so only
-// the gradient of real records is clipped and gets noise, once for each step and whatever its sample.
+// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic rows are public, so
+// only the gradient of real records is clipped and gets noise, once for each step.
 type Network struct {
 	options NetworkOptions
 	net     *discriminator.Discriminator

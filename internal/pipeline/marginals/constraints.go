@@ -81,7 +81,7 @@ func sizeOf(places []int, coarse []cells) int {
 	return n
 }
 
-// forbidden returns the coarse cells in which each combination of fine cells breaks a constraint. If only some
+// forbidden returns the coarse cells in which every combination of fine cells breaks a constraint. If only some
 // rows in a cell break one, [model.Sample] rejects them.
 func (t *training) forbidden(fine []fineColumn, coarse []cells, of [][]int) (all []forbidden) {
 	row := make([]float64, len(t.schema().Columns))

@@ -102,7 +102,7 @@ type Facts struct {
 	Rows      int
 	// TeachersLeast is the number of teachers in the round with the fewest.
 	TeachersLeast int
-	// ColumnsFromRows are those of the schema; see [partition.Schema.ColumnsFromRows].
+	// ColumnsFromRows are the schema's; see [partition.Schema.ColumnsFromRows].
 	ColumnsFromRows []string
 	// Manifest is the SHA-256 of the list of the released files, in hex.
 	Manifest string

@@ -123,7 +123,7 @@ type Followed struct {
 	Rows int
 	// Private marks a release that may be published. Real marks a run that names real rows at the student.
 	Private, Real bool
-	// Masked tells that the aggregator sees sums only with noise.
+	// Masked means that the aggregator sees sums only with noise.
 	Masked bool
 	// Pipeline is the pipeline of the training, Kept the number of stored discriminators, and ScoredWeights their
 	// size; 0 if they are small.

@@ -138,7 +138,7 @@ func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
 	return b
 }
 
-// Budget is that of the run, by the filter.
+// Budget is the run's budget, with the filter.
 func (p Privacy) Budget(filter privacy.Filter) privacy.Budget {
 	return privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}.WithOverlap(p.Overlap)
 }

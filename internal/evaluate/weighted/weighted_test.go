@@ -14,8 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// world is rows with whole weights, of which some are 0, and each row as often as its
-// weight says.
+// world is rows with whole weights, some of them 0, and the same rows repeated as their weights say.
 type world struct {
 	x, copiesX [][]float64
 	y, copiesY []float64

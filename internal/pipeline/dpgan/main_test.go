@@ -31,7 +31,7 @@ func smallOptions() Options {
 	return o
 }
 
-// climbOptions are those of a GAN.
+// climbOptions are the options of a GAN.
 func climbOptions() Options {
 	o := smallOptions()
 	o.Discriminator.Layers, o.Discriminator.Features, o.Discriminator.Classes = 1, "plain", "told"

@@ -34,7 +34,7 @@ func generated(p pipeline.Pair, n int) (x []float32, classes []int) {
 	return x, classes
 }
 
-// Pairs are those of the copies, also after a restart, and reading them changes nothing.
+// Pairs are made from the copies, also after a restart, and reading them changes nothing.
 func TestPairsSurviveACheckpoint(t *testing.T) {
 	for _, name := range []string{"tilt", "remembered", "pieces", "images"} {
 		v := variants(t)[name]

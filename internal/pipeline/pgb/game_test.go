@@ -114,7 +114,7 @@ func TestTheChosenRateIsThePapers(t *testing.T) {
 	}
 }
 
-// steps are the whole numbers that stand for a payoff of 1 over the number of records.
+// steps is the number of fixed-point steps of a payoff of 1 over the number of records.
 const steps = 1 << 20
 
 // exponential selects like the aggregator, from sums of scores in whole steps.

@@ -90,7 +90,7 @@ func (a *asker) Ask(_ context.Context, stage string, r *conclavev1.Round) (*conc
 		Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: sum}}}, err
 }
 
-// real are so many images with their labels.
+// real is the number of real images with their labels.
 type real int
 
 func (n real) Blocks(_ context.Context, do func(*question.Block) error) error {

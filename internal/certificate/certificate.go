@@ -26,18 +26,19 @@ const (
 // VotesCoin marks a baseline run whose votes were coin flips.
 const VotesCoin = "coin"
 
-// ErrCertificate says that a certificate is malformed.
+// ErrCertificate means that a certificate is malformed.
 var ErrCertificate = errors.New("not a valid certificate")
 
 // SpentNote explains the epsilon that was spent. It accompanies every such figure.
 const SpentNote = "epsilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
 	"guarantee ahead of time is the budget: where a run stopped, or what it asked, may depend on answers."
 
-// Certificate states the guarantee of a release: (Epsilon, Delta). EpsilonSpent, never more than Epsilon, is the cost
-// of the ledger's events at Delta; see SpentNote, with which the file ends, and MaskedNote for a masked run.
+// Certificate states the guarantee of a release: (Epsilon, Delta). EpsilonSpent, never more than Epsilon, is
+// the cost of the ledger's events at Delta; see SpentNote, which ends the file, and MaskedNote for a masked
+// run.
 type Certificate struct {
 	Run string `json:"run"`
-	// Earlier are the runs of the same dataset that this one followed: its rows depend on their releases, too.
+	// Earlier are the runs of the same dataset that this one followed: its rows also depend on their releases.
 	// Then (Epsilon, Delta) is the dataset's budget, and EpsilonSpent the total by the rule of its filter.
 	Earlier      []string `json:"earlier,omitempty"`
 	SchemaSHA256 string   `json:"schema_sha256"`
@@ -54,13 +55,13 @@ type Certificate struct {
 
 // Asked says which student asked which sites.
 type Asked struct {
-	Student string `json:"student"` // who wanted the run
+	Student string `json:"student"` // the student that opened the run
 	Purpose string `json:"purpose,omitempty"`
-	// Study is the study that the run was of, nil for none.
+	// Study is the study of the run, nil for none.
 	Study *study.Block `json:"study,omitempty"`
 	// Roster are the sites that were asked first; empty if nothing was asked.
 	Roster   []ledger.Site `json:"roster"`
-	Teachers int           `json:"teachers"` // that the run was planned with
+	Teachers int           `json:"teachers"` // planned for the run
 	// TeachersLeast is the number of teachers in the round with the fewest, if not all of them took part in every
 	// round.
 	TeachersLeast int    `json:"teachers_least,omitempty"`
@@ -75,7 +76,7 @@ type Privacy struct {
 	Delta        float64 `json:"delta"`
 	EpsilonSpent float64 `json:"epsilon_spent"`
 	Guarantee    string  `json:"guarantee"`    // DataIndependent or DataDependent
-	Neighbouring string  `json:"neighbouring"` // what neighbouring datasets differ by
+	Neighbouring string  `json:"neighbouring"` // the difference of neighbouring datasets
 	Unit         string  `json:"unit"`         // "record" or the unit column's name
 	// Overlap is the number of sites at which one unit may be, 2 or more; 0 if it is at one.
 	Overlap int `json:"overlap,omitempty"`
@@ -83,7 +84,7 @@ type Privacy struct {
 	ColumnsFromRows []string    `json:"columns_from_rows,omitempty"`
 	Accountant      string      `json:"accountant"`
 	Mechanisms      []Mechanism `json:"mechanisms"`
-	Masked          *Masked     `json:"masked,omitempty"` // nil where the aggregator saw sums of sites
+	Masked          *Masked     `json:"masked,omitempty"` // nil if the aggregator saw the sums of single sites
 }
 
 // Mechanism is a noisy release, and how often it was used. Parameters are
@@ -101,19 +102,18 @@ type Facts struct {
 	Rows      int
 	// TeachersLeast is the number of teachers in the round with the fewest.
 	TeachersLeast int
-	// ColumnsFromRows are those of the schema; see [partition.Schema.ColumnsFromRows].
+	// ColumnsFromRows are the schema's; see [partition.Schema.ColumnsFromRows].
 	ColumnsFromRows []string
-	// Manifest is the SHA-256 of the list of the files that are given out, in hex.
+	// Manifest is the SHA-256 of the list of the released files, in hex.
 	Manifest string
 	Created  time.Time
 	Software string // name and version
-	// Notes are sentences in addition to that of [Certificate.Telling].
+	// Notes are sentences besides that of [Certificate.Telling].
 	Notes []string
 }
 
-// New puts the facts of a run and its verified ledger together. It
-// fails when the ledger does not know the run or has not closed it, and when a
-// fact is missing or impossible.
+// New makes a certificate from the facts of a run and its verified ledger. It fails if the ledger does not
+// contain the run or has not closed it, and if a fact is missing or impossible.
 func New(f Facts, ledger ledger.Verification) (Certificate, error) {
 	total, err := covered(ledger, f.Run)
 	if err != nil {
@@ -184,9 +184,8 @@ func (c Certificate) KnownPipeline() error {
 	return nil
 }
 
-// Mechanisms lists events by mechanism, equal ones added up, in the order of
-// their first use. The count of a confident query is the number asked; the
-// number answered, which costs more, is among its parameters.
+// Mechanisms lists events by mechanism, with equal ones added up, in the order of their first use. The count of
+// a confident query is the number asked; the number answered, which costs more, is among its parameters.
 func Mechanisms(events []privacy.Event) []Mechanism {
 	merged := privacy.Merge(events)
 	list := make([]Mechanism, 0, len(merged))
@@ -210,8 +209,7 @@ func Mechanisms(events []privacy.Event) []Mechanism {
 	return list
 }
 
-// Validate refuses a certificate with a field missing or impossible, or that
-// spent more than it guarantees.
+// Validate refuses a certificate with a missing or impossible field, or with more spent than guaranteed.
 func (c Certificate) Validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrCertificate}, args...)...)

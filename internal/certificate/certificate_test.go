@@ -42,8 +42,7 @@ func TestNewSaysWhatTheLedgerSays(t *testing.T) {
 	}
 }
 
-// Every number that a mechanism is made of is among its parameters, by its name in the
-// ledger.
+// Every number of a mechanism is among its parameters, by its name in the ledger.
 func TestMechanismsHaveTheirParameters(t *testing.T) {
 	got := Mechanisms([]privacy.Event{
 		{Kind: privacy.SubsampledGaussian, Rate: 0.05, NoiseMultiplier: 1.5, Count: 3},
@@ -238,7 +237,7 @@ func validText(t testing.TB) string {
 	return strings.Replace(string(raw), "1e-05", "0.00001", 1)
 }
 
-// Whatever is read must be valid, and writing it must give it back.
+// An accepted certificate must be valid, and writing it must give the same text.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(validText(f)))
 	f.Add([]byte(`{"run":"a","epsilon":1e400}`))

@@ -1,5 +1,4 @@
-// Package certificate states what was guaranteed: the small JSON file that travels with
-// synthetic rows ([New], [Read], [Certificate.WriteFile]). [Certificate.Verify] recomputes it from
-// the ledger, but for what [Stated] lists. It never holds a figure computed from real rows
-// without noise.
+// Package certificate states the guarantee of a run in a small JSON file that accompanies the synthetic rows
+// ([New], [Read], [Certificate.WriteFile]). [Certificate.Verify] recomputes it from the ledger, except the
+// fields in [Stated]. It never contains a figure computed from real rows without noise.
 package certificate

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// stagedLedger is one of a run and of stages that went on from it.
+// stagedLedger is a ledger of a run and of stages that continued it.
 func stagedLedger(t *testing.T) []byte {
 	t.Helper()
 	first, spent := releases(t, run, []privacy.Event{{Kind: privacy.GNMax, Sigma: 100, Count: 64}})

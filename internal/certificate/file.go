@@ -22,7 +22,7 @@ type written struct {
 	Note string `json:"note"`
 }
 
-// Canonical is the one text of a certificate, as WriteFile writes it.
+// Canonical returns the only valid text of a certificate, as WriteFile writes it.
 func (c Certificate) Canonical() ([]byte, error) {
 	if c.Mechanisms == nil {
 		c.Mechanisms = []Mechanism{}
@@ -41,8 +41,8 @@ func (c Certificate) Canonical() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// WriteFile writes the certificate for all to read, complete or not at all: a file that was
-// there before stays until the new one is whole.
+// WriteFile writes the certificate, readable by everybody, completely or not at all: an existing file stays
+// until the new one is complete.
 func (c Certificate) WriteFile(path string) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -51,7 +51,7 @@ func (c Certificate) WriteFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	// renameio.WriteFile would keep the mode of the file before, which others may have been let write to.
+	// renameio.WriteFile would keep the mode of the existing file, which others may be allowed to write.
 	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o644))
 	if err != nil {
 		return fmt.Errorf("write certificate: %w", err)
@@ -65,9 +65,8 @@ func (c Certificate) WriteFile(path string) error {
 	return nil
 }
 
-// Read reads a certificate file. It accepts the text that WriteFile
-// writes and no other: JSON readers disagree about keys that are repeated or
-// spelled with other capitals, so that one file could show two epsilons.
+// Read reads a certificate file. It accepts only the text that WriteFile writes: JSON readers disagree about
+// keys that are repeated or differ in capitals, so one file could show two epsilons.
 func Read(path string) (Certificate, error) {
 	f, err := os.Open(path)
 	if err != nil {

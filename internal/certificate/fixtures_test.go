@@ -21,7 +21,7 @@ const (
 	scope = "add-or-remove-one-unit"
 )
 
-// writeLedger seals entries one to another and gives the file.
+// writeLedger chains entries and returns the file.
 func writeLedger(t *testing.T, entries ...ledger.Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -128,7 +128,7 @@ func makeExample(t *testing.T, pipeline string) (raw []byte, c Certificate, last
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	testkit.Must(t, err)
 	total := verified.Runs[run]
-	total.Facts.Pipeline = "pategan" // that of others cannot be certified
+	total.Facts.Pipeline = "pategan" // certificates of other pipelines cannot be made
 	verified.Runs[run] = total
 	c, err = New(facts(), verified)
 	testkit.Must(t, err)

@@ -14,7 +14,7 @@ const MaskedNote = "This run was summed under masks: the aggregator, together wi
 
 // Masked is a certificate's statement about masks. All of it follows from the ledger.
 type Masked struct {
-	// A sum needed Quorum of the Sites to be opened, and Colluding of them may collude with the aggregator.
+	// Quorum of the Sites were needed to open a sum, and Colluding of them may collude with the aggregator.
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`
@@ -31,7 +31,7 @@ func maskedOf(g *masking.Group) *Masked {
 	return &Masked{Sites: n, Quorum: g.Quorum, Colluding: g.Colluding, NoiseFactor: g.Surplus(n)}
 }
 
-// validate refuses what no group could be.
+// validate refuses values that no group can have.
 func (m *Masked) validate() error {
 	if m == nil {
 		return nil
@@ -48,7 +48,7 @@ func (m *Masked) validate() error {
 
 func (m *Masked) equal(o *Masked) bool { return m == o || m != nil && o != nil && *m == *o }
 
-// String says it in words, for reports and errors.
+// String describes it in words, for reports and errors.
 func (m *Masked) String() string {
 	if m == nil {
 		return "without masks"

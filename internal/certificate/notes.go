@@ -49,8 +49,8 @@ func (c Certificate) Events() []privacy.Event {
 	return events
 }
 
-// Tell returns how well anybody can tell from everything that the certificate covers whether one unit was in the
-// data.
+// Tell returns how well anybody can tell, from everything that the certificate covers, whether one unit was in
+// the data.
 func (c Certificate) Tell() (meaning.Telling, error) {
 	return meaning.Tell(c.Events(), c.Epsilon, c.Delta)
 }

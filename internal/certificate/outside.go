@@ -39,7 +39,7 @@ func (c Certificate) outside() []string {
 	return []string{OutsideGuarantee(c.ColumnsFromRows)}
 }
 
-// checkColumns refuses what cannot be names of a schema's columns.
+// checkColumns refuses texts that cannot be names of a schema's columns.
 func checkColumns(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {

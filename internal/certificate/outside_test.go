@@ -41,7 +41,7 @@ func TestColumnsOutsideTheGuarantee(t *testing.T) {
 	}
 }
 
-// However many and long the names are, the note fits a certificate.
+// The note fits a certificate, for any number and length of names.
 func TestTheNoteOfManyColumnsIsBounded(t *testing.T) {
 	var names []string
 	for i := range 5000 {

@@ -36,15 +36,13 @@ var (
 // Stated are the fields of a certificate that no ledger can confirm. Its student signs them.
 var Stated = []string{"rows", "manifest_sha256", "teachers_least", "created", "software", "columns_from_rows", "notes"}
 
-// spentTolerance is relative: two machines may round the last digits otherwise.
+// spentTolerance is relative: two machines may round the last digits differently.
 const spentTolerance = 1e-9
 
-// Verify recomputes everything a certificate takes from the
-// ledger: all hashes of the ledger, the head, the run's budget, unit,
-// mechanisms and spent epsilon. A ledger that went on after the certificate,
-// with other runs on the same dataset, still verifies it. The first thing that
-// does not hold is returned, as one of the errors above or one of
-// ledger.VerifyStrict. The fields in Stated are only checked for what they may be.
+// Verify recomputes everything that a certificate takes from the ledger: all hashes of the ledger, the head,
+// the run's budget, unit, mechanisms and spent epsilon. A ledger with later runs on the same dataset still
+// verifies it. Verify returns the first failure, as one of the errors above or one of ledger.VerifyStrict. It
+// only checks that the fields in Stated have possible values.
 func (c Certificate) Verify(lines io.Reader) error {
 	raw, err := io.ReadAll(lines)
 	if err != nil {
@@ -60,7 +58,7 @@ func (c Certificate) Proven(raw []byte) (run ledger.RunTotal, err error) {
 	if err := c.Validate(); err != nil {
 		return run, err
 	}
-	// A later run on the same dataset may still be open; this one may not.
+	// A later run on the same dataset may still be open, but not this one.
 	verified, err := ledger.VerifyStrict(bytes.NewReader(raw))
 	if err != nil && !errors.Is(err, ledger.ErrUnclosed) {
 		return run, fmt.Errorf("ledger: %w", err)
@@ -92,7 +90,7 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 		return fmt.Errorf("%w: in the ledger a unit is at up to %d sites, in the certificate overlap is %d", ErrScope,
 			of.Sites(), c.Overlap)
 	}
-	// Events are charged at a cost that holds for all votes.
+	// Events are charged at a cost that holds for any votes.
 	if c.Guarantee != DataIndependent {
 		return fmt.Errorf("%w: it proves %q, the certificate says %q", ErrGuarantee, DataIndependent, c.Guarantee)
 	}
@@ -156,9 +154,9 @@ func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error
 	return total, nil
 }
 
-// covered is what a certificate speaks of: a run that has ended or, with those that it went
-// on from, what all of them spent of their dataset's budget. That is priced by the rule of
-// the dataset's filter: what a later run asked may depend on what an earlier one answered.
+// covered returns the totals that a certificate covers: those of a run that has ended or, with the runs that it
+// continued, what all of them spent of their dataset's budget. The price then follows the rule of the dataset's
+// filter, since the questions of a later run may depend on the answers of an earlier one.
 func covered(verified ledger.Verification, run string) (ledger.RunTotal, error) {
 	total, err := closedRun(verified, run)
 	if err != nil || len(total.Facts.Earlier) == 0 {
@@ -171,7 +169,7 @@ func covered(verified ledger.Verification, run string) (ledger.RunTotal, error) 
 		}
 		total.Events = privacy.Merge(append(slices.Clone(total.Events), before.Events...))
 		if !maskedOf(before.Masked).equal(maskedOf(total.Masked)) {
-			total.Masked = nil // a statement about all of them there is none
+			total.Masked = nil // no statement about masks covers all of them
 		}
 	}
 	total.Budget = verified.Budget
@@ -184,8 +182,8 @@ func covered(verified ledger.Verification, run string) (ledger.RunTotal, error) 
 	return total, nil
 }
 
-// findHead looks, in a verified ledger, for the certificate's head among the
-// entry that closed its run and those after it.
+// findHead looks for the certificate's head in a verified ledger, among the entry that closed its run and later
+// entries.
 func findHead(raw []byte, c Certificate) error {
 	closed := false
 	last := ""
@@ -203,7 +201,7 @@ func findHead(raw []byte, c Certificate) error {
 	return fmt.Errorf("%w: the ledger's last is %s, the certificate's %s", ErrHead, last, c.LedgerHead)
 }
 
-// firstMissing gives the first of want that is not in got, counting repeats.
+// firstMissing returns the first of want that is not in got, counting repeats.
 func firstMissing(want, got []Mechanism) (Mechanism, bool) {
 	left := slices.Clone(got)
 	for _, m := range want {

@@ -22,7 +22,7 @@ func TestVerify(t *testing.T) {
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("rounding of the last digits: %v", err)
 	}
-	// The order of the mechanisms says nothing.
+	// The order of the mechanisms does not matter.
 	c.Mechanisms[0], c.Mechanisms[1] = c.Mechanisms[1], c.Mechanisms[0]
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("another order of mechanisms: %v", err)

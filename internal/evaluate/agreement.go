@@ -8,11 +8,10 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// RankingAgreement is the synthetic ranking agreement of models: the share of pairs
-// whose order by AUROC is the same in setting A (real rows only) and in setting C
-// (synthetic rows only); see measure.RankingAgreement for its source and for ties.
-// Models without both settings are left out. It is nil, with a note, for fewer than
-// two.
+// RankingAgreement is the synthetic ranking agreement of models: the share of pairs whose order by AUROC is the
+// same in setting A (real rows only) and in setting C (synthetic rows only); see measure.RankingAgreement for
+// its source and for ties. Models without both settings are left out. With fewer than two models the result is
+// nil, with a note.
 func RankingAgreement(models []ModelUtility) (*float64, []string) {
 	var a, c []float64
 	for _, m := range models {
@@ -27,17 +26,15 @@ func RankingAgreement(models []ModelUtility) (*float64, []string) {
 	return &share, nil
 }
 
-// CompareImportance gives the share of pairs of columns whose order by importance
-// for the label is the same in both tables (the agreed ranking probability). A
-// column's importance is the multiple correlation of the label (1 for the positive
-// class, 0 for others, or the number) with the column alone: of a number without
-// empty cells the absolute value of Pearson's correlation, of a category the
-// correlation ratio. A constant column has importance 0. weight are the weights of
-// the synthetic rows, nil for 1 each.
+// CompareImportance returns the share of pairs of columns whose order by importance for the label is the same
+// in both tables (the agreed ranking probability). A column's importance is the multiple correlation of the
+// label (1 for the positive class, 0 for others, or the number) with the column alone. For a number without
+// empty cells this is the absolute value of Pearson's correlation, for a category the correlation ratio. A
+// constant column has importance 0. weight are the weights of the synthetic rows, nil for 1 each.
 //
-// It is nil, with a note, without a label that can be ranked, for a label that is
-// constant in a table, and for fewer than two columns beside it. It fails for
-// tables without rows or with different columns, and with ErrWeights. NOT PRIVATE.
+// The result is nil, with a note, if the label is missing, cannot be ranked or is constant in a table, or if
+// there are fewer than two other columns. It fails for tables without rows or with different columns, and with
+// ErrWeights. NOT PRIVATE.
 func CompareImportance(real, synthetic *partition.Table, weight []float64) (*float64, []string, error) {
 	weight, err := checkTables(real, synthetic, weight)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Bins turn the cells of a column into categories: those of the column, or equal bins of a number from lo to hi;
-// the last is for empty cells. Numbers beyond the range go to the outermost bins.
+// Bins map the cells of a column to categories: the column's own, or equal bins of a number from lo to hi. The
+// last category is for empty cells. Numbers outside the range go to the outermost bins.
 type Bins struct {
 	number bool
 	lo, hi float64
 	count  int
 }
 
-// NewBins has that many bins of the public range of a column of numbers.
+// NewBins divides the public range of a column of numbers into this many bins.
 func NewBins(c *partition.Column, count int) Bins {
 	switch lo, hi := c.Range(); {
 	case isNumber(c):
@@ -27,7 +27,7 @@ func NewBins(c *partition.Column, count int) Bins {
 	}
 }
 
-// Size is the number of categories, including that of empty cells.
+// Size is the number of categories, including the one for empty cells.
 func (b Bins) Size() int { return b.count + 1 }
 
 func (b Bins) codes(t *partition.Table, j int) []int32 {
@@ -50,7 +50,7 @@ func (b Bins) Code(v float64) int32 {
 		return 0
 	case v > b.hi:
 		return int32(last)
-	case b.hi == b.lo: // of a constant, as NumPy widens it
+	case b.hi == b.lo: // a constant: NumPy widens it like this
 		return int32(b.count / 2)
 	}
 	// Halve first, for ranges whose width overflows. Rounding may put the quotient below a border on which the
@@ -65,7 +65,7 @@ func (b Bins) Code(v float64) int32 {
 	return int32(at)
 }
 
-// Draw gives a cell of a category: of a number one anywhere in its bin.
+// Draw returns a cell of a category: for a number, any point in its bin.
 func (b Bins) Draw(code int, rng *rand.Rand) float64 {
 	switch {
 	case code == b.count:

@@ -13,29 +13,28 @@ import (
 
 // ClosenessOptions are the settings of CompareCloseness; zeros are the defaults.
 type ClosenessOptions struct {
-	Queries int    // rows whose closest row is searched, at most; 5,000, fewer in large tables
-	Rows    int    // of a table that are searched, at most; 50,000
+	Queries int    // largest number of rows whose closest row is searched; 5,000, fewer in large tables
+	Rows    int    // largest number of rows of a table that are searched; 50,000
 	Seed    uint64 // of all samples
 }
 
-// CompareCloseness says how near synthetic rows come to the real rows of train that
-// they were learned from, beside real rows of test that they were not.
+// CompareCloseness measures how near synthetic rows come to the real rows of train, from which they were
+// learned, compared with real rows of test, from which they were not.
 //
-// The distance of two rows is the mean over the data columns of (Gower 1971): the
-// difference of two numbers in units of the column's public range; 0 for equal and
-// 1 for different categories; and 0 for two empty cells and 1 for one. It is 0 to 1.
+// The distance of two rows is the mean over the data columns of (Gower 1971): the difference of two numbers in
+// units of the column's public range; 0 for equal and 1 for different categories; and 0 for two empty cells and
+// 1 for one. It is 0 to 1.
 //
-// The more rows, the nearer the closest, so train and test are first cut to
-// equally many rows, drawn by the seed. A synthetic row that is as far from both
-// counts half as closer to train. Copies are rows equal in every cell; notes give
-// the share of copies of all training rows where some were not drawn. At most
-// o.Queries synthetic rows are asked for their closest row, and half as many of
-// train and of test each for the membership; notes tell of samples. weight are
-// the weights of the synthetic rows, nil for 1 each; rows of weight 0 are not there.
+// A larger table has a closer closest row, so train and test are first cut to equally many rows, drawn by the
+// seed. A synthetic row at the same distance from both counts half as closer to train. Copies are rows equal in
+// every cell; if training rows were left out, notes give the share of copies of all of them. The closest row is
+// searched for at most o.Queries synthetic rows, and for the membership for half as many rows of train and of
+// test each; notes tell of samples. weight are the weights of the synthetic rows, nil for 1 each; rows of
+// weight 0 are ignored.
 //
-// It is nil, with a note, without data columns. It fails for tables without rows
-// or with different columns, with ErrWeights, and for negative options. The same
-// input gives the same result on any number of processors. NOT PRIVATE.
+// The result is nil, with a note, without data columns. It fails for tables without rows or with different
+// columns, with ErrWeights, and for negative options. The same input gives the same result on any number of
+// processors. NOT PRIVATE.
 func CompareCloseness(train, test, synthetic *partition.Table, weight []float64, o ClosenessOptions) (
 	*Closeness, []string, error) {
 	fail := func(err error) (*Closeness, []string, error) { return nil, nil, fmt.Errorf("closeness: %w", err) }
@@ -110,15 +109,14 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 }
 
 type closeRows struct {
-	present         []int // synthetic rows that weigh something
-	queries, made   []int // of those: that ask, that are searched
+	present         []int // synthetic rows of weight above 0
+	queries, made   []int // of these: the rows that search, and the rows that are searched
 	train, test     []int // equally many
-	members, others []int // of those: that are tried for membership
+	members, others []int // of these: the rows tested for membership
 	notes           []string
 }
 
-// closeWork bounds the coordinates that are compared by default, some ten seconds
-// of one processor.
+// closeWork bounds the coordinates that are compared by default, about ten seconds of one processor.
 const closeWork = 1e10
 
 func drawClose(train, test int, weight []float64, columns int, o ClosenessOptions) closeRows {

@@ -125,7 +125,7 @@ func TestCompareClosenessSaysThatTestRowsWereTrainedOn(t *testing.T) {
 	}
 }
 
-// The search gives up points early; it must find what a plain one finds.
+// The search abandons points early; it must find the same as a plain search.
 func TestNearestIsTheSmallestDistance(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	for _, d := range []int{1, 3, 4, 5, 9, 16} {

@@ -6,11 +6,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// design lays out the main effects of columns as the features of a linear model:
-// the intercept, then a number's place in its public range, 0 or 1 of a binary
-// column, and one feature for each category but the first. Where the column is
-// nullable one more is 1 for empty cells, whose number is then the middle of the
-// range.
+// design encodes the main effects of columns as the features of a linear model: the intercept, then a number's
+// place in its public range, 0 or 1 of a binary column, and one feature for each category except the first. A
+// nullable column has one more feature, 1 for empty cells, whose number is then the middle of the range.
 type design struct {
 	schema  *partition.Schema
 	columns []int
@@ -41,7 +39,7 @@ func place(c *partition.Column, v float64) float64 {
 	if !(hi > lo) {
 		return 0
 	}
-	// Halves first, for ranges whose width is no finite number.
+	// Halve first, since the width of the range may overflow.
 	return max(0, min(1, (v/2-lo/2)/(hi/2-lo/2)))
 }
 
@@ -124,8 +122,8 @@ func (s *sparse) spread(weight []float64) []float64 {
 	if total == 0 {
 		return square
 	}
-	// A second pass, as the difference of two large sums would lose the digits of
-	// a narrow feature; the zeros are counted by what is left of the weight.
+	// A second pass, since the difference of two large sums would lose the digits of a narrow feature. The
+	// zeros count with the rest of the weight.
 	zeros := make([]float64, s.width)
 	for j := range zeros {
 		zeros[j] = total

@@ -8,13 +8,13 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Input is what an evaluation compares. Weights of the rows are those of their
-// table ([partition.Table.Weights]); all figures of synthetic rows use them.
+// Input holds the tables of an evaluation. Weights of the rows are those of their table
+// ([partition.Table.Weights]); all figures of synthetic rows use them.
 type Input struct {
-	// Synthetic are the rows in question, Test real rows that they were not made from.
+	// Synthetic are the rows to evaluate. Test are real rows that they were not made from.
 	Synthetic, Test *partition.Table
-	// Train are the real rows they were made from, CoinFlips rows of the same run
-	// with its votes replaced by chance. Both may be nil.
+	// Train are the real rows they were made from. CoinFlips are rows of the same run with its votes replaced
+	// by chance. Both may be nil.
 	Train, CoinFlips *partition.Table
 	// Models names the classifiers; none means all twelve.
 	Models []string
@@ -22,11 +22,11 @@ type Input struct {
 
 const evaluateSeed = 1
 
-// Evaluate measures everything that can be measured of these rows. The same rows
-// give the same figures. What cannot be measured is left out and named in Notes.
+// Evaluate computes all figures that these rows allow. The same rows give the same figures. Notes name the
+// figures that are left out.
 //
-// It fails for tables without rows or of different columns, for an unknown model,
-// for weights that cannot be used (ErrWeights), and when ctx ends. NOT PRIVATE.
+// It fails for tables without rows or with different columns, for an unknown model, for unusable weights
+// (ErrWeights), and when ctx ends. NOT PRIVATE.
 func Evaluate(ctx context.Context, in Input) (*Evaluation, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("evaluate: %w", err)

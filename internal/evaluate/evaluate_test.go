@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// quick are models that take no time.
+// quick are models that take almost no time.
 var quick = []string{"logistic regression", "gaussian naive bayes", "decision tree"}
 
 // drawn makes rows of the tiny schema: age, an often empty dose and the colour lean
@@ -75,8 +75,7 @@ func TestEvaluateTellsGoodFromBad(t *testing.T) {
 	}
 }
 
-// shuffledLabels keeps every column's distribution and breaks what goes with the
-// label.
+// shuffledLabels keeps every column's distribution and removes the dependence on the label.
 func shuffledLabels(t *testing.T, from *partition.Table) *partition.Table {
 	t.Helper()
 	order := rand.New(rand.NewPCG(9, 9)).Perm(from.Len())
@@ -112,7 +111,7 @@ func withWeights(t *testing.T, rows *partition.Table, weights []float64) *partit
 	return table
 }
 
-// A row of weight 2 is the row twice, one of weight 0 is not there.
+// A row of weight 2 equals two rows, and one of weight 0 is ignored.
 func TestEvaluateWeighsRows(t *testing.T) {
 	rows, test := drawn(t, 3, 120), drawn(t, 2, 200)
 	weights := wholeWeights(rows.Len())
@@ -205,8 +204,7 @@ func TestEvaluateRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkEvaluate is a full evaluation, the real training rows in the place of
-// synthetic ones.
+// BenchmarkEvaluate is a full evaluation, with the real training rows in place of synthetic ones.
 func BenchmarkEvaluate(b *testing.B) {
 	for _, name := range []string{"flchain", "adult"} {
 		b.Run(name, func(b *testing.B) {

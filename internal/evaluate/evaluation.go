@@ -3,10 +3,10 @@ package evaluate
 // Evaluation holds the measurements of one synthetic table beside real rows. They were computed from real rows
 // without noise: NOT PRIVATE. Parts that could not be measured are absent, and Notes say why.
 type Evaluation struct {
-	// Privacy is NotPrivate, so that no copy of these figures goes without it.
+	// Privacy is NotPrivate, so that every copy of these figures has the mark.
 	Privacy string `json:"privacy"`
 	Rows    Rows   `json:"rows"`
-	// Weights are those of the synthetic rows, absent where they have none.
+	// Weights are those of the synthetic rows, absent if they have none.
 	Weights *Weights `json:"weights,omitempty"`
 
 	Utility             []ModelUtility `json:"utility,omitempty"`
@@ -20,7 +20,7 @@ type Evaluation struct {
 	Regression []Regression    `json:"regression,omitempty"`
 	Images     *ImageQuality   `json:"images,omitempty"`
 	Closeness  *Closeness      `json:"closeness,omitempty"`
-	// Baselines and Unseen are those of package baseline.
+	// Baselines and Unseen come from package baseline.
 	Baselines *Baselines `json:"baselines,omitempty"`
 	Unseen    *Unseen    `json:"unseen_combinations,omitempty"`
 
@@ -50,12 +50,12 @@ type ModelUtility struct {
 	CoinFlips *Ranking `json:"coin_flips,omitempty"`
 }
 
-// Ranking is how well scores rank rows.
+// Ranking measures how well scores rank rows.
 type Ranking struct {
 	AUROC            float64 `json:"auroc"`
 	AveragePrecision float64 `json:"average_precision"`
-	// InterpolatedPrecision is the area under the precision-recall curve as R's PRROC has
-	// it, Accuracy the share of rows told right at a probability of one half.
+	// InterpolatedPrecision is the area under the precision-recall curve as R's PRROC computes it. Accuracy is
+	// the share of correct rows at a probability of one half.
 	InterpolatedPrecision float64 `json:"interpolated_precision"`
 	Accuracy              float64 `json:"accuracy"`
 }
@@ -67,8 +67,8 @@ type ColumnQuality struct {
 	Wasserstein *float64 `json:"wasserstein,omitempty"`
 }
 
-// PairTrend compares how two columns go together, as SDMetrics defines it: 1 is the
-// same. Of two numbers, Real and Synthetic are the correlations.
+// PairTrend compares how two columns are related, as SDMetrics defines it: 1 is the same. For two numbers, Real
+// and Synthetic are the correlations.
 type PairTrend struct {
 	Columns   [2]string `json:"columns"`
 	Measure   string    `json:"measure"` // CorrelationSimilarity or ContingencySimilarity
@@ -82,16 +82,16 @@ type PairTrend struct {
 
 // Association is the strength of a pair of columns, from 0 to 1, in both tables.
 type Association struct {
-	Measure   string  `json:"measure"` // CramersV, or CorrelationRatio of a number beside a category
+	Measure   string  `json:"measure"` // CramersV, or CorrelationRatio for a number and a category
 	Real      float64 `json:"real"`
 	Synthetic float64 `json:"synthetic"`
 }
 
 // Baselines are the scores of rows that are not synthetic, with which those of synthetic rows are compared.
 type Baselines struct {
-	// Independent are real rows whose columns were shuffled independently: what single columns alone give.
+	// Independent are real rows whose columns were shuffled independently: they keep single columns only.
 	Independent Scores `json:"independent_columns"`
-	// Real are the real rows of the training, the best that can be hoped for; absent without them.
+	// Real are the real rows of the training, the best possible rows; absent without them.
 	Real *Scores `json:"real_rows,omitempty"`
 }
 
@@ -104,19 +104,20 @@ type Scores struct {
 	AUROC     *float64  `json:"auroc,omitempty"`
 }
 
-// Unseen are combinations of the values of two columns that synthetic rows have and no real row that was given.
+// Unseen are combinations of the values of two columns that synthetic rows have and no given real row has.
 type Unseen struct {
-	// Rows is the share of synthetic rows with at least one, Independent that of rows with shuffled columns.
+	// Rows is the share of synthetic rows with at least one of them. Independent is that share for rows with
+	// shuffled columns.
 	Rows        float64 `json:"rows"`
 	Independent float64 `json:"independent_columns"`
-	// Kinds is the number of different combinations, Combinations the most frequent of them.
+	// Kinds is the number of different combinations. Combinations are the most frequent of them.
 	Kinds        int           `json:"kinds"`
 	Combinations []Combination `json:"combinations,omitempty"`
 	// Against is the number of real rows.
 	Against int `json:"against"`
 }
 
-// Combination is one of two values.
+// Combination is a combination of two values.
 type Combination struct {
 	Columns [2]string `json:"columns"`
 	Values  [2]string `json:"values"`
@@ -133,12 +134,10 @@ type Marginal struct {
 	Widest []string `json:"widest"` // the columns of the worst
 }
 
-// Propensity is the propensity score's mean squared error (Woo et al. 2009; Snoke et
-// al. 2018) of a logistic regression that tells synthetic from real rows, and
-// its ratio to the expectation of Snoke et al., who take the real rows for those
-// that the synthesis was fitted to. Rows of the same distribution that are independent of
-// the real ones have about RatioOfEqual, 1/(1-c) with c the share of synthetic
-// rows: that is ideal.
+// Propensity is the propensity score's mean squared error (Woo et al. 2009; Snoke et al. 2018) of a logistic
+// regression that tells synthetic from real rows, and its ratio to the expectation of Snoke et al. They assume
+// that the synthesis was fitted to the real rows. Rows of the same distribution that are independent of the
+// real ones have about RatioOfEqual, 1/(1-c) with c the share of synthetic rows: that is ideal.
 type Propensity struct {
 	PMSE         float64 `json:"pmse"`
 	Ratio        float64 `json:"ratio"`
@@ -151,13 +150,13 @@ type Regression struct {
 	Column        string   `json:"column"`
 	RMSEReal      *float64 `json:"rmse_train_real,omitempty"`
 	RMSESynthetic float64  `json:"rmse_train_synthetic"`
-	// BetaMSE is the mean squared difference of the coefficients, of features and a
-	// target in units of their public range.
+	// BetaMSE is the mean squared difference of the coefficients, for features and a target in units of their
+	// public range.
 	BetaMSE *float64 `json:"beta_mse,omitempty"`
 }
 
-// ImageQuality compares images. Features come from a classifier trained on real images: neither score is that of
-// the Inception network.
+// ImageQuality compares images. Features come from a classifier trained on real images: neither score is that
+// of the Inception network.
 type ImageQuality struct {
 	AccuracyReal      float64 `json:"accuracy_train_real"`
 	AccuracySynthetic float64 `json:"accuracy_train_synthetic"`
@@ -177,8 +176,8 @@ type Closeness struct {
 	// of the test rows.
 	CopiesTrain float64 `json:"copies_of_train"`
 	CopiesTest  float64 `json:"copies_of_test"`
-	// TestInTrain is the share of all test rows that equal a training row. Where it is
-	// large, the other figures cannot show that rows were remembered.
+	// TestInTrain is the share of all test rows that equal a training row. If it is large, the other figures
+	// cannot show memorization.
 	TestInTrain float64 `json:"test_rows_in_train"`
 	// DistanceTrain and DistanceTest are the median distances to the closest row.
 	DistanceTrain float64 `json:"median_distance_to_train"`

@@ -14,19 +14,17 @@ import (
 type MarginalOptions struct {
 	Bins int    // of a number's public range; 20
 	Sets int    // of columns for each number of ways; 500
-	Seed uint64 // of the sample where there are more sets
+	Seed uint64 // of the sample, if there are more sets
 }
 
-// CompareMarginals gives the total variation distances of the joint distributions
-// of one, two and three columns: the mean and the worst over all sets of so many
-// data columns, or over a sample of them drawn by the seed, which notes then say.
-// Numbers are put into equal bins of their public range; an empty cell is a
-// category of its own. Distances of samples are above 0 even for rows of the same
-// distribution, the more so the more cells a marginal has. weight are the weights
-// of the synthetic rows, nil for 1 each.
+// CompareMarginals returns the total variation distances of the joint distributions of one, two and three
+// columns: the mean and the worst over all sets of this number of data columns. If there are too many sets, it
+// uses a sample drawn by the seed, and notes say so. Numbers are put into equal bins of their public range; an
+// empty cell is a category of its own. Distances of samples are above 0 even for rows of the same distribution,
+// and grow with the number of cells. weight are the weights of the synthetic rows, nil for 1 each.
 //
-// It fails for tables without rows or with different columns, with ErrWeights, and
-// for negative options or more than 10,000 bins. NOT PRIVATE.
+// It fails for tables without rows or with different columns, with ErrWeights, and for negative options or more
+// than 10,000 bins. NOT PRIVATE.
 func CompareMarginals(real, synthetic *partition.Table, weight []float64, o MarginalOptions) (marginals []Marginal,
 	notes []string, err error) {
 	fail := func(err error) ([]Marginal, []string, error) { return nil, nil, fmt.Errorf("marginals: %w", err) }
@@ -85,8 +83,8 @@ func pick[T any](from []T, set []int) []T {
 	return out
 }
 
-// columnSets gives all sets of `ways` of n columns in order, or `most` of them drawn
-// at random without repetition, and how many there are. ways is at most n.
+// columnSets returns all sets of `ways` of n columns in order, or `most` of them drawn at random without
+// repetition, and the number of all sets. ways is at most n.
 func columnSets(n, ways, most int, seed uint64) (sets [][]int, all float64) {
 	all = 1
 	for i := range ways {

@@ -106,7 +106,7 @@ func TestBins(t *testing.T) {
 	}
 }
 
-// The mean is over the sets that were drawn, not over all there are.
+// The mean is over the drawn sets, not over all sets.
 func TestCompareMarginalsOfASampleOfSets(t *testing.T) {
 	s := schemaOf(t, pairSchema)
 	real, synthetic := tableOf(t, s, []float64{0, -10, 0, 0}), tableOf(t, s, []float64{100, 10, 1, 1})

@@ -15,9 +15,9 @@ import (
 // absent is the coordinate of an empty cell: farther than 1 from any other.
 const absent = -4.0
 
-// space gives rows as points, of one coordinate per data column, whose distance is
-// the sum of the coordinates' differences, each at most 1: a number's place in its
-// public range, and the index of a category.
+// space represents rows as points, with one coordinate per data column. The distance of two points is the sum
+// of the coordinates' differences, each at most 1: a number's place in its public range, and the index of a
+// category.
 type space struct {
 	schema  *partition.Schema
 	columns []int
@@ -44,8 +44,7 @@ func (s *space) points(t *partition.Table, rows []int) []float64 {
 	return out
 }
 
-// sort puts the columns that set points apart the most first, so that a search can
-// give up a point early.
+// sort puts the columns that separate points most first, so that a search can abandon a point early.
 func (s *space) sort(points []float64) {
 	const pairs = 2000
 	d := len(s.columns)
@@ -73,8 +72,8 @@ func (s *space) sort(points []float64) {
 // other numbers must stay equal, like those from 1 to 3 and from 3 to 5.
 const grain = 0x1p-40
 
-// closest gives the mean distance over the columns from each query to the closest point. Queries are independent,
-// so the result does not depend on the number of processors.
+// closest returns the mean distance over the columns from each query to the closest point. Queries are
+// independent, so the result does not depend on the number of processors.
 func (s *space) closest(queries, points []float64) []float64 {
 	d := len(s.columns)
 	out := make([]float64, len(queries)/d)
@@ -100,7 +99,7 @@ func nearest(query, points []float64) float64 {
 	for at := 0; at < len(points); at += d {
 		point := points[at : at+d : at+d]
 		sum := 0.0
-		// Four at a time: asking after each costs more than it saves.
+		// Four at a time: a check after each costs more than it saves.
 		k := 0
 		for ; k+4 <= d && sum < best; k += 4 {
 			q, p := query[k:k+4:k+4], point[k:k+4:k+4]
@@ -146,7 +145,7 @@ func appendKey(key []byte, cells []float64, columns []int) []byte {
 	for _, j := range columns {
 		v := cells[j] + 0 // no -0
 		if math.IsNaN(v) {
-			v = math.NaN() // one of its many forms
+			v = math.NaN() // NaN has many forms: use one
 		}
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(v))
 	}

@@ -10,37 +10,34 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// The measures of how two columns go together.
+// The measures of how two columns are related.
 const (
 	CorrelationSimilarity = "CorrelationSimilarity"
 	ContingencySimilarity = "ContingencySimilarity"
 )
 
 const (
-	pairBins  = 10   // of a number beside a category, the number of SDMetrics
-	mostPairs = 5000 // those of 100 columns
+	pairBins  = 10   // of a number paired with a category, as in SDMetrics
+	mostPairs = 5000 // the pairs of 100 columns
 )
 
-// ComparePairs compares how the data columns go together, two by two, by the
-// definitions of SDMetrics (docs.sdv.dev/sdmetrics). Of two numbers it is
+// ComparePairs compares how pairs of data columns are related, by the definitions of SDMetrics
+// (docs.sdv.dev/sdmetrics). For two numbers the score is
 //
 //	CorrelationSimilarity = 1 - |r_real - r_synthetic| / 2
 //
-// with Pearson's correlation of the rows in which neither cell is empty. Of other
-// pairs it is ContingencySimilarity, 1 minus the total variation distance of
-// the contingency tables, in which an empty cell is a category. A number beside a
-// category is put into 10 equal bins of the range of the real column; synthetic
-// numbers beyond it count in the outermost bins.
+// with Pearson's correlation of the rows in which neither cell is empty. For other pairs it is
+// ContingencySimilarity, 1 minus the total variation distance of the contingency tables, in which an empty cell
+// is a category. A number paired with a category is put into 10 equal bins of the range of the real column;
+// synthetic numbers outside it count in the outermost bins.
 //
-// It differs from SDMetrics in that the largest real number shares the last bin
-// rather than having one of its own, that bins are always those of the real
-// column and empty cells always a category (releases of SDMetrics differ), and that
-// more than 5,000 pairs are sampled by the seed; no rows are ever sampled. weight are
-// the weights of the synthetic rows, nil for 1 each.
+// It differs from SDMetrics in three points. The largest real number shares the last bin. Bins are always those
+// of the real column, and empty cells always a category (releases of SDMetrics differ). More than 5,000 pairs
+// are sampled by the seed; rows are never sampled. weight are the weights of the synthetic rows, nil for 1
+// each.
 //
-// A pair whose correlation does not exist, because a column is constant or empty,
-// has no score; notes say so. It fails for tables without rows or with different
-// columns, and with ErrWeights. NOT PRIVATE.
+// A pair without a correlation, because a column is constant or empty, has no score; notes say so. It fails for
+// tables without rows or with different columns, and with ErrWeights. NOT PRIVATE.
 func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint64) (pairs []PairTrend, notes []string,
 	err error) {
 	if weight, err = checkTables(real, synthetic, weight); err != nil {
@@ -109,7 +106,7 @@ func ComparePairs(real, synthetic *partition.Table, weight []float64, seed uint6
 	return pairs, notes, nil
 }
 
-// The measures of how strongly two columns go together that are not both numbers.
+// The measures of the relation of two columns that are not both numbers.
 const (
 	CramersV         = "CramersV"
 	CorrelationRatio = "CorrelationRatio"
@@ -177,8 +174,7 @@ func correlation(t *partition.Table, a, b int, weight []float64) (*float64, erro
 	return &r, nil
 }
 
-// realRange is from the smallest to the largest cell, the public range of a column
-// without any.
+// realRange is the range from the smallest to the largest cell, or the public range of a column without values.
 func realRange(t *partition.Table, j int) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for i := range t.Len() {

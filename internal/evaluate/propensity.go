@@ -12,25 +12,21 @@ import (
 // mostFeatures bounds the work of a linear model, which grows with their cube.
 const mostFeatures = 600
 
-// ComparePropensity fits a logistic regression with the main effects of all data
-// columns that tells synthetic from real rows, and gives the mean squared error of
-// its propensity scores and the ratio of that to its expectation for a right
-// synthesis, (k-1)(1-c)^2 c/N (Snoke et al. 2018; see measure.ExpectedPMSE): k counts
-// the parameters that do not depend on each other, N the rows and c the share of
-// synthetic ones. The regression has no penalty but one of
-// 1e-8 of a feature's spread.
+// ComparePropensity fits a logistic regression with the main effects of all data columns that tells synthetic
+// from real rows. It returns the mean squared error of its propensity scores, and the ratio of that to its
+// expectation for a correct synthesis, (k-1)(1-c)^2 c/N (Snoke et al. 2018; see measure.ExpectedPMSE). k counts
+// the independent parameters, N the rows, and c is the share of synthetic ones. The regression has only a tiny
+// penalty, 1e-8 of a feature's spread.
 //
-// That expectation takes the real rows as those the synthesis was fitted to. For
-// rows of the same distribution as the real ones, but independent of them, the ratio
-// is about 1/(1-c), 2 for equally many; 0 says that the tables have the same means.
+// That expectation assumes that the synthesis was fitted to the real rows. For rows of the same distribution
+// that are independent of the real ones, the ratio is about 1/(1-c), 2 for equally many; 0 means that the
+// tables have the same means.
 //
-// weight are the weights of the synthetic rows, nil for 1 each. They are scaled so
-// that their sum is the number of rows worth as much, (sum w)^2 / (sum w^2) (Kish
-// 1965), with which the expectation holds for them, too.
+// weight are the weights of the synthetic rows, nil for 1 each. They are scaled so that their sum is the
+// effective number of rows, (sum w)^2 / (sum w^2) (Kish 1965), so the expectation holds for them as well.
 //
-// It is nil, with a note, for more than 600 features and where nothing varies. It
-// fails for tables without rows or with different columns, and with ErrWeights.
-// NOT PRIVATE.
+// The result is nil, with a note, for more than 600 features and if nothing varies. It fails for tables without
+// rows or with different columns, and with ErrWeights. NOT PRIVATE.
 func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Propensity, []string, error) {
 	weight, err := checkTables(real, synthetic, weight)
 	if err != nil {
@@ -76,12 +72,12 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 const (
 	logisticSteps     = 100
 	logisticHalvings  = 40
-	logisticTolerance = 1e-8 // of the log-likelihood that a step is expected to gain
+	logisticTolerance = 1e-8 // for the expected gain of a step in log-likelihood
 )
 
-// logistic fits propensity scores by Newton's method with step halving, and gives
-// them with the number of independent features, the intercept among them, and
-// whether the minimum was reached. share is the weighted share of made rows.
+// logistic fits propensity scores by Newton's method with step halving. It returns them with the number of
+// independent features, including the intercept, and whether the minimum was reached. share is the weighted
+// share of synthetic rows.
 func logistic(rows *sparse, made []bool, weight []float64, share float64) (scores []float64, rank int, converged bool) {
 	spread := rows.spread(weight)
 	a := rows.gram(weight)
@@ -127,10 +123,10 @@ func logistic(rows *sparse, made []bool, weight []float64, share float64) (score
 		for j := range step {
 			gain += step[j] * gradient[j] / 2
 		}
-		// Newton's last step squares what is missing, so it is still taken.
+		// Newton's last step squares the remaining error, so it is still taken.
 		converged = gain <= logisticTolerance
 		next, moved := towards(rows, y, weight, penalty, beta, step, value)
-		converged = converged || !moved // no smaller value in floating point
+		converged = converged || !moved // floating point has no smaller value
 		value = next
 	}
 	return scores, rank, converged

@@ -18,8 +18,7 @@ columns:
   - {name: e, kind: binary, lower: 0, upper: 1}
 `
 
-// With one column that varies the propensity scores are the shares of synthetic
-// rows among those of each value.
+// If a single column varies, the propensity scores are the shares of synthetic rows for each value.
 func TestComparePropensityByHand(t *testing.T) {
 	s := schemaOf(t, flagSchema)
 	real := tableOf(t, s, []float64{0, 1}, []float64{0, 1}, []float64{0, 1}, []float64{1, 1})
@@ -35,7 +34,7 @@ func TestComparePropensityByHand(t *testing.T) {
 	if got.RatioOfEqual != 2 || len(notes) != 0 {
 		t.Errorf("ratio of equal distributions %v, notes %q", got.RatioOfEqual, notes)
 	}
-	// Equal weights of any size change nothing, and one of 0 takes the row away.
+	// Equal weights of any size change nothing, and a weight of 0 removes the row.
 	for _, w := range [][]float64{{3, 3, 3, 3, 0}, {1e-300, 1e-300, 1e-300, 1e-300, 0}} {
 		more := tableOf(t, s, []float64{0, 1}, []float64{1, 1}, []float64{1, 1}, []float64{1, 1}, []float64{0, 0})
 		if again, _, err := ComparePropensity(real, more, w); err != nil || math.Abs(again.PMSE-got.PMSE) > 1e-12 {
@@ -46,7 +45,7 @@ func TestComparePropensityByHand(t *testing.T) {
 	if err != nil || same.PMSE > 1e-15 || same.Ratio > 1e-12 {
 		t.Errorf("a table against itself: %+v, %v", same, err)
 	}
-	// Rows that can be told apart have no finite maximum, but scores of 0 and 1.
+	// Rows that can be separated have no finite maximum, but scores of 0 and 1.
 	ones, zeros := tableOf(t, s, []float64{1, 1}, []float64{1, 0}), tableOf(t, s, []float64{0, 1}, []float64{0, 0})
 	apart, notes, err := ComparePropensity(ones, zeros, nil)
 	if err != nil || math.Abs(apart.PMSE-0.25) > 1e-3 || len(notes) != 0 {
@@ -123,8 +122,8 @@ columns:
 	}
 }
 
-// Of independent tables of one distribution the ratio is 1/(1-c) on average; also with
-// weights, which make c smaller.
+// For independent tables of one distribution the ratio is 1/(1-c) on average, also with weights, which make c
+// smaller.
 func TestPropensityOfEqualDistributions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")

@@ -12,20 +12,19 @@ import (
 
 // PropensityTreeOptions are the settings of ComparePropensityTree; zeros are the defaults.
 type PropensityTreeOptions struct {
-	Leaf         int    // rows of a leaf, at least; 5
-	Permutations int    // that give the expectation; 50
+	Leaf         int    // smallest number of rows in a leaf; 5
+	Permutations int    // number of fits for the expectation; 50
 	Seed         uint64 // of the permutations
 }
 
-// ComparePropensityTree is ComparePropensity with a classification tree in place of the
-// logistic regression: it sees joint distributions, too. There is no formula for its
-// expectation, so it is the mean over fits in which the rows' being synthetic is permuted
-// among all rows, each keeping its weight (Snoke et al. 2018; so does R's synthpop, whose
-// trees are rpart's and stop by another rule). RatioOfEqual is 1: that is the ratio of rows of the
-// same distribution. The tree splits by Gini impurity as long as leaves are large enough.
+// ComparePropensityTree is ComparePropensity with a classification tree in place of the logistic regression: it
+// also sees joint distributions. There is no formula for its expectation. So it is the mean over fits in which
+// the rows' labels, synthetic or real, are permuted and each row keeps its weight (Snoke et al. 2018). R's
+// synthpop does the same, with rpart's trees and another stopping rule. RatioOfEqual is 1: the ratio for rows
+// of the same distribution. The tree splits by Gini impurity as long as leaves are large enough.
 //
-// The weights of the synthetic rows, nil for 1 each, are scaled to a mean of 1. It fails as
-// ComparePropensity does, and for negative options. NOT PRIVATE.
+// The weights of the synthetic rows, nil for 1 each, are scaled to a mean of 1. It fails as ComparePropensity
+// does, and for negative options. NOT PRIVATE.
 func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o PropensityTreeOptions) (
 	*Propensity, error) {
 	fail := func(err error) (*Propensity, error) { return nil, fmt.Errorf("propensity tree: %w", err) }
@@ -85,7 +84,7 @@ func treePMSE(rows classify.Rows, leaf int) (float64, error) {
 		return 0, err
 	}
 	for i := range scores {
-		scores[i] = max(0, min(scores[i], 1)) // a mean of weights may round beyond
+		scores[i] = max(0, min(scores[i], 1)) // rounding may put a mean of weights outside
 	}
 	return measure.PMSE(rows.Positive, scores, rows.Weight)
 }

@@ -10,22 +10,19 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// CompareRegressions fits a column of numbers by least squares to the main effects
-// of all other data columns, to synthetic rows and to real rows of train, and tests
-// both on the real rows of test. RMSE is in the column's unit. Coefficients are of
-// features and a target in units of their public range, the intercept not among
-// them, a category's in comparison with the first; that of a feature that does not
-// vary in a table is 0. A ridge of 1e-8 of a feature's spread makes them unique.
+// CompareRegressions fits a column of numbers by least squares to the main effects of all other data columns,
+// once on synthetic rows and once on real rows of train, and tests both on the real rows of test. RMSE is in
+// the column's unit. Coefficients are for features and a target in units of their public range, without the
+// intercept; a category is compared with the first. The coefficient of a feature that does not vary in a table
+// is 0. A ridge of 1e-8 of a feature's spread makes them unique.
 //
-// columns names the targets; nil is the schema's label where it is a number, else
-// none. Rows whose target is empty are left out. train may be nil: then only the
-// error after training on synthetic rows is given. weight are the weights of the
-// synthetic rows, nil for 1 each.
+// columns names the targets; nil means the schema's label if it is a number, else none. Rows whose target is
+// empty are left out. If train is nil, the result has only the error after training on synthetic rows. weight
+// are the weights of the synthetic rows, nil for 1 each.
 //
-// A column without values in a table is left out with a note, as is everything for
-// more than 600 features. It fails for a test or synthetic table without rows, for
-// different columns, for a name that is no column of numbers, and with ErrWeights.
-// NOT PRIVATE.
+// A column without values in a table is left out with a note. With more than 600 features, everything is left
+// out. It fails for a test or synthetic table without rows, for different columns, for a name that is not a
+// column of numbers, and with ErrWeights. NOT PRIVATE.
 func CompareRegressions(train, test, synthetic *partition.Table, weight []float64,
 	columns []string) (results []Regression, notes []string, err error) {
 	fail := func(err error) ([]Regression, []string, error) { return nil, nil, fmt.Errorf("regression: %w", err) }
@@ -110,12 +107,12 @@ func numberColumn(schema *partition.Schema, name string) (int, error) {
 	return j, nil
 }
 
-// designWithout has the main effects of all data columns but one.
+// designWithout has the main effects of all data columns except one.
 func designWithout(schema *partition.Schema, target int) design {
 	return newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }))
 }
 
-// betaMSE is the mean squared difference of coefficients, the intercepts not among them.
+// betaMSE is the mean squared difference of coefficients, without the intercepts.
 func betaMSE(a, b []float64) float64 {
 	mse := 0.0
 	for j := 1; j < len(a); j++ {

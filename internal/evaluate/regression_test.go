@@ -50,13 +50,13 @@ func TestCompareRegressionsByHand(t *testing.T) {
 	if want := (0.2*0.2 + 0.1*0.1) / 4; err != nil || math.Abs(*got[0].BetaMSE-want) > 1e-7 {
 		t.Errorf("beta mse is %v, want %v; %v", *got[0].BetaMSE, want, err)
 	}
-	// Without training rows only one side is there.
+	// Without training rows there is only one side.
 	got, _, err = CompareRegressions(nil, test, synthetic, nil, []string{"x", "y"})
 	if err != nil || len(got) != 2 || got[1].RMSEReal != nil || got[1].BetaMSE != nil ||
 		math.Abs(got[1].RMSESynthetic-6) > 1e-5 {
 		t.Errorf("without training rows: %+v, %v", got, err)
 	}
-	// A row of weight 0 is not there, and one of weight 2 is there twice.
+	// A row of weight 0 is ignored, and one of weight 2 counts twice.
 	mixed := partition.NewTable(s)
 	for i := range synthetic.Len() {
 		testkit.Must(t, mixed.Append(synthetic.Cells(i), ""))

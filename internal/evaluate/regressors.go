@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// RegressorUtility is how well a model that was trained on other rows predicts a column of numbers in real test
-// rows: root mean squared errors in the column's unit.
+// RegressorUtility measures how well a model that was trained on other rows predicts a column of numbers in
+// real test rows: root mean squared errors in the column's unit.
 type RegressorUtility struct {
 	Column        string   `json:"column"`
 	Model         string   `json:"model"`
@@ -20,14 +20,13 @@ type RegressorUtility struct {
 	RMSESynthetic float64  `json:"rmse_train_synthetic"`
 }
 
-// CompareRegressors trains each model on synthetic rows, and on real rows of train unless
-// that is nil, to predict a column of numbers from all other data columns, and tests it on
-// real rows of test. Without models, classify.Regressors() are used. weight are the weights
-// of the synthetic rows, nil for 1 each. Rows whose target is empty are left out.
+// CompareRegressors trains each model on synthetic rows, and on real rows of train unless that is nil, to
+// predict a column of numbers from all other data columns, and tests it on real rows of test. Without models,
+// classify.Regressors() are used. weight are the weights of the synthetic rows, nil for 1 each. Rows whose
+// target is empty are left out.
 //
-// It fails for tables without rows or with different columns, for a name that is no column
-// of numbers or that has no values, with ErrWeights, and when ctx ends, which it asks before
-// each model. NOT PRIVATE.
+// It fails for tables without rows or with different columns, for a name that is not a column of numbers or
+// that has no values, with ErrWeights, and if ctx has ended before a model. NOT PRIVATE.
 func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Table, weight []float64, column string,
 	models ...*classify.Regressor) ([]RegressorUtility, error) {
 	fail := func(err error) ([]RegressorUtility, error) { return nil, fmt.Errorf("regressors: %w", err) }
@@ -43,7 +42,7 @@ func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Ta
 	if d.width < 2 {
 		return fail(fmt.Errorf("no column besides %q to predict it from", column))
 	}
-	// Weights of mean 1 keep the number of rows, which penalties and leaves count by.
+	// Weights of mean 1 keep the number of rows, which penalties and leaves depend on.
 	if weight, err = weighted.Scale(weight, weighted.SumOfRows); err != nil {
 		return fail(err)
 	}
@@ -76,7 +75,7 @@ func CompareRegressors(ctx context.Context, train, test, synthetic *partition.Ta
 	return out, nil
 }
 
-// dense lays rows of a table out as features, with or without the intercept.
+// dense encodes rows of a table as features, with or without the intercept.
 func (d design) dense(t *partition.Table, intercept bool) classify.Matrix {
 	s, first := d.rows(t), 1
 	if intercept {
@@ -136,7 +135,7 @@ func LabelBetaMSE(real, synthetic *partition.Table, weight []float64) (float64, 
 		return fail(fmt.Errorf("%d features: 1 to %d can be compared", d.width-1, mostFeatures))
 	}
 	deviation := slices.Repeat([]float64{1}, d.width)
-	deviation[0] = 1e3 // the intercept's, hardly penalized
+	deviation[0] = 1e3 // the intercept, hardly penalized
 	prior := weighted.NewNormal(make([]float64, d.width), deviation)
 	fit := func(t *partition.Table, w []float64) ([]float64, error) {
 		m := d.dense(t, true)

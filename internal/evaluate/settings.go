@@ -14,21 +14,19 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// This share of the synthetic rows of setting C is kept to test on.
+// The share of the synthetic rows that setting C tests on.
 const (
 	settingCTest = 0.25
 	settingCSeed = 1
 )
 
-// settings are the rows that the settings train and test on. What is missing has
-// no rows.
+// settings holds the rows that the settings train and test on. Missing tables have no rows.
 type settings struct {
 	real, synthetic, coin, test classify.Rows
 	learnC, examC               classify.Rows
 }
 
-// utility fills in the classifiers' part of an evaluation: for every model the
-// settings that there are rows for.
+// utility fills in the classifiers' part of an evaluation: for every model the settings that have rows.
 func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err error) {
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	schema := in.Test.Schema()
@@ -71,7 +69,7 @@ func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err
 				}
 				r, err := trainTest(models[0], part.learn, part.exam)
 				if errors.Is(err, ErrOneClass) {
-					return nil // said below
+					return nil // reported below
 				}
 				if err != nil {
 					return err
@@ -115,7 +113,7 @@ func bothClasses(rows classify.Rows) bool {
 	return seen[0] && seen[1]
 }
 
-// divide splits rows at random, always in the same way.
+// divide splits rows at random, in the same way each time.
 func divide(rows classify.Rows) (learn, exam classify.Rows) {
 	order := rand.New(rand.NewPCG(settingCSeed, 0xc)).Perm(rows.X.Rows)
 	at := int(settingCTest * float64(len(order)))

@@ -14,8 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A tree knows the rows it was trained on by heart, and guesses others whose labels
-// are coin flips.
+// A tree memorizes its training rows, and guesses the labels of others, which are coin flips.
 func TestSettingCTestsOnRowsThatWereNotTrainedOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var rows [][]float64
@@ -58,8 +57,8 @@ func TestDivideKeepsThreeQuartersAndTheWeights(t *testing.T) {
 	}
 }
 
-// In the synthetic rows that weigh something, age says of the label what it says in
-// the real ones; the others turn the order round.
+// In the synthetic rows with weight, age predicts the label as in the real ones; the other rows reverse the
+// order.
 func TestCompareImportanceWeighsRows(t *testing.T) {
 	s := schemaOf(t, tinySchema)
 	rows := [][]float64{{10, 1, 0, 0}, {20, 9, 0, 0}, {80, 2, 0, 1}, {90, 8, 0, 1}}
@@ -82,8 +81,7 @@ func TestCompareImportanceWeighsRows(t *testing.T) {
 	}
 }
 
-// Rows without weight must not show in any part. Numbers of rows, and what is drawn at
-// random, differ.
+// Rows without weight must not affect any part. Numbers of rows, and random samples, differ.
 func TestEveryPartLeavesOutRowsWithoutWeight(t *testing.T) {
 	s := schemaOf(t, lineSchema)
 	train, test := line(t, s, 100, 10, 8, 1, 1), line(t, s, 80, 10, 8, 1, 2)

@@ -15,7 +15,7 @@ const (
 	TVComplement = "TVComplement"
 )
 
-// ErrWeights says that the weights given for the rows cannot be used.
+// ErrWeights means that the weights given for the rows cannot be used.
 var ErrWeights = measure.ErrWeights
 
 // Shape compares one column of a synthetic table with the real one. Scores run
@@ -29,16 +29,14 @@ type Shape struct {
 	MissingSimilarity float64 `json:"missing_similarity"`
 }
 
-// CompareColumns compares every column that holds data (the unit and the site are
-// names, not data), by the definitions of SDMetrics: KSComplement for
-// continuous and integer columns (1 minus the Kolmogorov-Smirnov statistic),
-// TVComplement for categorical and binary ones (1 minus the total variation
-// distance), and MissingValueSimilarity. Numbers also have their Wasserstein
-// distance, in units of the column's public range. weight are the weights of the
-// synthetic rows, nil for 1 each. What could not be measured is named in notes.
+// CompareColumns compares every data column (the unit and the site are names, not data), by the definitions of
+// SDMetrics: KSComplement for continuous and integer columns (1 minus the Kolmogorov-Smirnov statistic),
+// TVComplement for categorical and binary ones (1 minus the total variation distance), and
+// MissingValueSimilarity. Numbers also have their Wasserstein distance, in units of the column's public range.
+// weight are the weights of the synthetic rows, nil for 1 each. Notes name what could not be measured.
 //
-// It fails for tables without rows or with different columns, and with
-// ErrWeights. The figures are computed from real rows: NOT PRIVATE.
+// It fails for tables without rows or with different columns, and with ErrWeights. The figures are computed
+// from real rows: NOT PRIVATE.
 func CompareColumns(real, synthetic *partition.Table, weight []float64) (columns []ColumnQuality, notes []string,
 	err error) {
 	if weight, err = checkTables(real, synthetic, weight); err != nil {
@@ -80,8 +78,8 @@ func CompareColumns(real, synthetic *partition.Table, weight []float64) (columns
 	return columns, notes, nil
 }
 
-// values gives the cells of column j that are not empty and weigh something, their
-// weights, and their share of all weight. A weight of nil is 1 each.
+// values returns the nonempty cells of column j that have weight, their weights, and their share of all weight.
+// A nil weight is 1 each.
 func values(t *partition.Table, j int, weight []float64) (cells, weights []float64, share float64) {
 	var present, all float64
 	for i := range t.Len() {
@@ -99,8 +97,8 @@ func values(t *partition.Table, j int, weight []float64) (cells, weights []float
 	return cells, weights, present / all
 }
 
-// checkTables refuses what cannot be compared at all, and gives the weights of the
-// synthetic rows, whose sum is finite.
+// checkTables refuses tables that cannot be compared, and returns the weights of the synthetic rows, whose sum
+// is finite.
 func checkTables(real, synthetic *partition.Table, weight []float64) ([]float64, error) {
 	if real == nil || synthetic == nil {
 		return nil, errors.New("a table is missing: both are needed")

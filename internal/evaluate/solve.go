@@ -2,9 +2,8 @@ package evaluate
 
 import "math"
 
-// ridge is the penalty of a coefficient's square, in units of the spread of its
-// feature. It is small enough not to show in a figure, and makes the answer unique
-// where features depend on each other or tell all rows apart.
+// ridge is the penalty of a coefficient's square, in units of the spread of its feature. It is too small to
+// change a figure, and makes the answer unique if features depend on each other or separate all rows.
 const ridge = 1e-8
 
 // gram is the lower triangle of the sum of w x x' over rows, row after row.
@@ -36,9 +35,9 @@ func (s *sparse) moment(weight, y []float64) []float64 {
 	return b
 }
 
-// cholesky replaces the lower triangle of a symmetric matrix by its factor. A
-// feature whose pivot is not above its floor depends on those before it: its
-// column becomes 0. It returns the number of the others, the rank.
+// cholesky replaces the lower triangle of a symmetric matrix by its factor. A feature whose pivot is not above
+// its floor depends on earlier ones: its column becomes 0. It returns the number of the other features, the
+// rank.
 func cholesky(a, floor []float64) int {
 	n, rank := len(floor), 0
 	for j := range n {
@@ -68,8 +67,7 @@ func cholesky(a, floor []float64) int {
 	return rank
 }
 
-// solve gives the coefficients for the factor of cholesky, 0 for features without
-// a pivot.
+// solve returns the coefficients for the factor of cholesky, 0 for features without a pivot.
 func solve(factor, b []float64) []float64 {
 	n := len(b)
 	x := append([]float64(nil), b...)
@@ -110,8 +108,8 @@ func penalized(a, penalty []float64) (floor []float64) {
 	return floor
 }
 
-// leastSquares minimizes the sum of w (y - beta.x)^2 and the ridge. The intercept
-// is not penalized, constant features have the coefficient 0.
+// leastSquares minimizes the sum of w (y - beta.x)^2 and the ridge. The intercept is not penalized, and
+// constant features have the coefficient 0.
 func leastSquares(s *sparse, y, weight []float64) []float64 {
 	penalty := s.spread(weight)
 	for j := range penalty {

@@ -34,7 +34,7 @@ func measures(train, test, synthetic *partition.Table, weight []float64) map[str
 	}
 }
 
-// shuffled is a table of as many rows with every column drawn by itself.
+// shuffled is a table of this many rows, with every column drawn independently.
 func shuffled(t testing.TB, from *partition.Table, rows int, seed uint64) *partition.Table {
 	random := rand.New(rand.NewPCG(seed, 0))
 	out := partition.NewTable(from.Schema())

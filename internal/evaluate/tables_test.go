@@ -34,8 +34,8 @@ func TestEqualTablesHavePerfectScoresAndShuffledOnesDoNot(t *testing.T) {
 	}
 }
 
-// everything checks that equal columns score so, and gives the mean score of pairs,
-// the worst of all marginals, and the ratio of the propensity.
+// everything checks that equal columns get the best scores, and returns the mean score of pairs, the worst of
+// all marginals, and the ratio of the propensity.
 func everything(t *testing.T, real, synthetic *partition.Table) (pairs, marginal, ratio float64) {
 	t.Helper()
 	columns, _, err := CompareColumns(real, synthetic, nil)

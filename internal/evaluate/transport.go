@@ -12,11 +12,10 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Transport says how far synthetic rows have to be moved to become real ones (first
-// Wasserstein distance).
+// Transport measures how far synthetic rows have to be moved to become real ones (first Wasserstein distance).
 type Transport struct {
-	// Columns is the mean over the data columns of the distance in one dimension: of
-	// numbers in units of their public range, of categories the total variation distance.
+	// Columns is the mean over the data columns of the distance in one dimension: for numbers in units of their
+	// public range, for categories the total variation distance.
 	Columns float64 `json:"mean_of_columns"`
 	// Joint is the distance of whole rows, between Rows real and at most as many synthetic ones. The distance of
 	// two rows is the root of the sum over the columns of squared differences, 1 for different categories.
@@ -26,18 +25,18 @@ type Transport struct {
 
 // TransportOptions are the settings of CompareTransport; zeros are the defaults.
 type TransportOptions struct {
-	Rows int    // of either table, drawn by the seed, at most; 500
+	Rows int    // largest number of rows of each table, drawn by the seed; 500
 	Seed uint64 // of the sample
 }
 
-// CompareTransport measures the Wasserstein distance between weighted synthetic rows and real rows, by which
-// Ghalebikesabi et al. (2022) judge weights. Columns uses all rows. Joint is exact on a sample, and therefore
-// above 0 even for rows of the same distribution, more so with more columns: compare it with the Joint of other
-// rows, equally many. weight are the weights of the synthetic rows, nil for 1 each.
+// CompareTransport measures the Wasserstein distance between weighted synthetic rows and real rows.
+// Ghalebikesabi et al. (2022) use it to assess weights. Columns uses all rows. Joint is exact on a sample, and
+// therefore above 0 even for rows of the same distribution, more so with more columns: compare it with the
+// Joint of the same number of other rows. weight are the weights of the synthetic rows, nil for 1 each.
 //
 // In Joint an empty cell is at distance 1 from any other. Columns leaves out empty cells, and columns without
-// values in one of the tables, which the notes then name. It fails for tables without rows, without data columns
-// or with different columns, with ErrWeights, and for more than 2,000 rows. NOT PRIVATE.
+// values in one of the tables, which the notes then name. It fails for tables without rows, without data
+// columns or with different columns, with ErrWeights, and for more than 2,000 rows. NOT PRIVATE.
 func CompareTransport(real, synthetic *partition.Table, weight []float64, o TransportOptions) (*Transport, []string,
 	error) {
 	fail := func(err error) (*Transport, []string, error) { return nil, nil, fmt.Errorf("transport: %w", err) }
@@ -98,11 +97,10 @@ func CompareTransport(real, synthetic *partition.Table, weight []float64, o Tran
 	return &t, notes, nil
 }
 
-// ColumnTotalVariation is the total variation distance of one data column, by name: of
-// the shares of its categories, or of 20 equal bins of a number's public range, an empty
-// cell being a category of its own. weight are the weights of the synthetic rows, nil for
-// 1 each. It fails as CompareMarginals does, and for a name that is no data column. NOT
-// PRIVATE.
+// ColumnTotalVariation is the total variation distance of the named data column: of the shares of its
+// categories, or of 20 equal bins of a number's public range. An empty cell is a category of its own. weight
+// are the weights of the synthetic rows, nil for 1 each. It fails as CompareMarginals does, and for a name that
+// is not a data column. NOT PRIVATE.
 func ColumnTotalVariation(real, synthetic *partition.Table, weight []float64, name string) (float64, error) {
 	fail := func(err error) (float64, error) { return 0, fmt.Errorf("total variation of column %q: %w", name, err) }
 	weight, err := checkTables(real, synthetic, weight)

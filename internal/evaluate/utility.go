@@ -12,34 +12,28 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Utility is how well one classifier, trained on one table, ranks the rows of
-// another.
+// Utility measures how well one classifier, trained on one table, ranks the rows of another.
 type Utility struct {
 	Classifier string `json:"classifier"`
 	Ranking
 }
 
-// ErrOneClass says that rows hold one class only, so that there is nothing to tell
-// apart.
+// ErrOneClass means that rows have only one class, so that there is nothing to tell apart.
 var ErrOneClass = measure.ErrOneClass
 
-// ErrNoClasses says that the schema has no label with a positive class, so that
-// there is nothing to rank rows by.
+// ErrNoClasses means that the schema has no label with a positive class, so that rows cannot be ranked.
 var ErrNoClasses = errors.New("the schema names no label with a positive class")
 
-// TrainTest trains each model on train and tests it on test, and gives one
-// Utility per model, in order; without models, classify.Models() are used. Rows of the
-// schema's positive class are positive, all others negative.
+// TrainTest trains each model on train and tests it on test, and returns one Utility per model, in order;
+// without models, classify.Models() are used. Rows of the schema's positive class are positive, all others
+// negative.
 //
-// With synthetic rows to train on and real ones to test on this is setting B of
-// the PATE-GAN paper (Jordon, Yoon, van der Schaar 2019); with real rows for
-// both it is the ceiling, setting A.
+// With synthetic training rows and real test rows this is setting B of the PATE-GAN paper (Jordon, Yoon, van
+// der Schaar 2019). With real rows for both it is the ceiling, setting A.
 //
-// It fails with ErrNoClasses when the label is missing, a number, or one of
-// many classes none of which the schema calls positive; with ErrOneClass when
-// either table holds one class only (the message says which); when the
-// tables' schemas have different columns; and when ctx ends, which it asks before
-// each model.
+// It fails with ErrNoClasses if the label is missing, is a number, or has many classes and the schema marks
+// none as positive; with ErrOneClass if a table has only one class (the message says which); if the tables'
+// schemas have different columns; and if ctx has ended before a model.
 func TrainTest(ctx context.Context, train, test *partition.Table, models ...*classify.Classifier) ([]Utility, error) {
 	if len(models) == 0 {
 		models = classify.Models()
@@ -105,7 +99,7 @@ func trainTest(model *classify.Classifier, learn, exam classify.Rows) (Ranking, 
 // leastWeight is the least weight that classifiers accept; smaller weights count as 0.
 const leastWeight = 1e-100
 
-// counted is a weight as classifiers take it.
+// counted is a weight in the form that classifiers accept.
 func counted(w float64) float64 {
 	if w < leastWeight {
 		return 0
@@ -133,7 +127,7 @@ func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
 	return r
 }
 
-// sameColumns refuses two schemas whose columns do not mean the same.
+// sameColumns refuses two schemas whose columns differ in meaning.
 func sameColumns(a, b *partition.Schema) error {
 	if a == b {
 		return nil

@@ -42,7 +42,7 @@ func tableOf(t *testing.T, s *partition.Schema, rows ...[]float64) *partition.Ta
 	return table
 }
 
-// shared reads one of the data sets beside the project.
+// shared reads one of the shared data sets.
 func shared(t testing.TB, name string) (train, test *partition.Table) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "..", "shared", "data", name)

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// twice writes each row as often as its weight says.
+// twice writes each row as many times as its weight says.
 func twice(t *testing.T, rows *partition.Table, weights []float64) *partition.Table {
 	t.Helper()
 	out := partition.NewTable(rows.Schema())
@@ -191,7 +191,7 @@ func TestPropensityTree(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, *p)
 		}
 	}
-	// What the logistic regression cannot see, as the means are the same.
+	// The logistic regression cannot see the difference, as the means are equal.
 	if p, _, err := ComparePropensity(real, other, nil); err != nil || p.Ratio > 6 {
 		t.Errorf("logistic: %+v, %v", p, err)
 	}

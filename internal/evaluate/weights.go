@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/weighted"
 )
 
-// Weights summarizes the importance weights of synthetic rows. It depends on them alone, and is as private as they
-// are.
+// Weights summarizes the importance weights of synthetic rows. It depends only on them, and is as private as
+// they are.
 type Weights struct {
 	// EffectiveSampleSize is the number of rows of equal weight that are worth as much (Kish 1965): the squared
 	// sum of the weights over the sum of their squares.
@@ -17,7 +17,7 @@ type Weights struct {
 	Zero                int     `json:"zero"`    // rows of weight 0
 }
 
-// SummarizeWeights is nil for weights of nil, and for such as measure.CheckWeights refuses.
+// SummarizeWeights returns nil if weights are nil, or if measure.CheckWeights refuses them.
 func SummarizeWeights(weight []float64) *Weights {
 	if len(weight) == 0 || measure.CheckWeights(len(weight), weight) != nil {
 		return nil

@@ -28,7 +28,7 @@ func heldShare(state string, spec *runfile.Spec, schema *partition.Schema, wante
 	raw, err := os.ReadFile(filepath.Join(state, heldOutFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(state, "etcd")); err == nil || !wanted {
-			return 0, nil // begun without a hold-out
+			return 0, nil // the run began without a hold-out
 		}
 		return spec.HeldOut(schema), nil
 	}

@@ -366,7 +366,7 @@ func nodeConfigs(spec *runfile.Spec, schema *partition.Schema, state string, hel
 			spec.Privacy.Unit
 		c.Overlap = spec.Privacy.Overlap
 		c.Stream, c.SortedBy = d.Stream, d.SortedBy
-		later := len(spec.Data) - 1 - i // each needs one
+		later := len(spec.Data) - 1 - i // each later site needs one
 		c.Teachers = min(max(1, int(float64(left)*d.Share/weight+0.5)), left-later)
 		left, weight = left-c.Teachers, weight-d.Share
 		c.State = filepath.Join(state, "node-"+d.Site)

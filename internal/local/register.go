@@ -51,9 +51,9 @@ type registered struct {
 	Budget privacy.Budget `json:"budget"`
 }
 
-// register notes a budget for files in the register of a folder, and says, for the run's certificate and for the
-// person before the screen, which other ledgers have one for any of them. A ledger is known by the number that its
-// state folder keeps.
+// register records a budget for files in the register of a folder. It returns which other ledgers have a budget
+// for any of them, for the run's certificate and, in detail, for the user. A ledger is identified by the number
+// in its state folder.
 func register(dir, state, out string, files []string, budget privacy.Budget) (notes, details []string, err error) {
 	fail := func(err error) ([]string, []string, error) {
 		return nil, nil, fmt.Errorf("register of data files: %w", err)
@@ -92,7 +92,7 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 			case r.Ledger == ledger:
 				known = true
 			default:
-				if _, named := others[r.Ledger]; !named { // once, however many parts the table has
+				if _, named := others[r.Ledger]; !named { // once, for any number of parts
 					details = append(details, fmt.Sprintf("%s had a budget of epsilon %g at delta %g in %s.", name,
 						r.Budget.Epsilon, r.Budget.Delta, r.Out))
 				}
@@ -122,7 +122,7 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 		text.Several(len(others), "other ledger"), total.Epsilon, total.Delta)}, details, nil
 }
 
-// madeOnce reads a number of 32 random bytes in hex, or makes it, readable by the user alone.
+// madeOnce reads a number of 32 random bytes in hex, or creates it with permissions for the user only.
 func madeOnce(path string) (string, error) {
 	var number [32]byte
 	if _, err := rand.Read(number[:]); err != nil {
@@ -167,7 +167,7 @@ func digestOf(path, key string) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// readRegister reads what is whole: a line that was cut off by a crash is passed over.
+// readRegister reads the complete lines and skips a line that a crash cut off.
 func readRegister(path string) (all []registered, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +201,7 @@ func appendTo(path, lines string) error {
 	if err != nil {
 		return err
 	}
-	// A line's end first ends what a crash cut off.
+	// The first line end terminates a line that a crash cut off.
 	_, err = f.WriteString("\n" + lines)
 	return errors.Join(err, f.Sync(), f.Close())
 }

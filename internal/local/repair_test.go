@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A run that was closed and whose student was stopped before it wrote all of its proof, or whose site was away at the
-// end, is started again: the files are those of the first time, and nothing is missing.
+// A run was closed, and its student was stopped before it wrote all of its proof, or its site was away at the
+// end. When it is started again, the files are those of the first time, and nothing is missing.
 func TestAProofIsFinishedByRunningAgain(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{"open": "", "masked": "aggregation: {masked: true}\n"} {

@@ -48,9 +48,9 @@ func weightsIn(t *testing.T, path string) (weights []float64, rows int) {
 	return weights, len(records) - 1
 }
 
-// Pipelines with the stages that go with them, by teachers and by coin: certificate and ledger cover
-// training and stages together, and the budget holds over both. The nodes of the baseline add up nothing,
-// for the same price. The suite of the pipelines has each pipeline alone, with its warm start.
+// Pipelines with the stages that fit them, with teachers and with coin flips: certificate and ledger cover
+// training and stages together, and the budget holds over both. The nodes of the baseline add up nothing, for
+// the same price. The suite of the pipelines has each pipeline alone, with its warm start.
 func TestRunsEndToEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestRunsEndToEnd(t *testing.T) {
 		"an embedding by coin": {embedding, true, map[string]int{"embedding": 1}, false},
 		"boosting, rejection": {votes + "post: [pgb, drs]\npgb: {rounds: 6, candidates: 400}\n", false,
 			map[string]int{"class-counts": 1, "votes": 8, "scores": 6}, false},
-		// Whose discriminators are what is chosen.
+		// Its discriminators are the ones to choose from.
 		"boosting after steps": {"pipeline: dpgan\nwarm_start: {embed: 0}\ndpgan: {steps: 6, quorum: 1, student: " +
 			"{hidden: 8, batch: 20, steps: 2}}\npost: [pgb]\npgb: {rounds: 6, candidates: 400, complements: false}\n",
 			false, map[string]int{"class-counts": 1, "discriminator": 6, "scores": 6}, false},
@@ -107,7 +107,7 @@ func TestRunsEndToEnd(t *testing.T) {
 			if got := check(t, spec, result, out, c.kinds); (got.Votes == certificate.VotesCoin) != c.coin {
 				t.Errorf("the certificate says votes %q", got.Votes)
 			}
-			if spec.Weights == "none" && len(spec.Post) > 0 && c.coin { // what follows the baseline is one too
+			if spec.Weights == "none" && len(spec.Post) > 0 && c.coin { // a stage after the baseline is a baseline too
 				f := finished{dir, out}
 				_, free := f.mustStage(t, "free", run.LaterOptions{Post: []string{"drs"}})
 				if got, _ := verified(t, free); got.Votes != certificate.VotesCoin {
@@ -159,8 +159,7 @@ func TestComparisonsAreNotReleases(t *testing.T) {
 	}
 }
 
-// Where a unit has several records the stages count units, and the released rows have weights
-// and made-up units.
+// If a unit has several records, the stages count units, and the released rows have weights and made-up units.
 func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -184,7 +183,7 @@ func TestStagesOfUnitsWithSeveralRecords(t *testing.T) {
 	}
 }
 
-// drawing is a panel of a report: its points, and the sizes they are drawn in.
+// drawing is a panel of a report: its points, and their sizes.
 type drawing struct{ points, sizes int }
 
 var (
@@ -260,7 +259,7 @@ func TestTheReportShowsRowsAfterEachStage(t *testing.T) {
 					t.Errorf("report.json says %+v of %s", got, names[i])
 				}
 			}
-			// A report that is made anew shows what it can, and no real rows unless they are named.
+			// A new report shows everything that it can, and no real rows unless they are named.
 			again, err := results.MakeReport(t.Context(), results.ReportOptions{From: out, Out: t.TempDir()})
 			testkit.Must(t, err)
 			shown, list := pictures(string(testkit.Read(t, again.Outputs["report"])))

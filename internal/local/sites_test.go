@@ -17,9 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A sum over all sites is the same to the last integer, however many sites the records are at; and so is
-// the noise, and what it costs: of tables and images, of records and people. At rate 1 the first step is
-// such a sum.
+// A sum over all sites is exactly the same, for any number of sites, and so are the noise and its cost: for
+// tables and images, records and people. At rate 1 the first step is such a sum.
 func TestSumsDoNotDependOnTheNumberOfSites(t *testing.T) {
 	t.Parallel()
 	seven := []float64{0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.25}
@@ -36,7 +35,7 @@ func TestSumsDoNotDependOnTheNumberOfSites(t *testing.T) {
 	const unit = "privacy: {epsilon: 2, delta: 1e-5, unit: who}\n"
 	for name, c := range map[string]struct {
 		file, lines string
-		units       int64 // of which there are class counts
+		units       int64 // as the class counts count them
 		who         func(i int) string
 		sites       []float64
 	}{
@@ -99,8 +98,8 @@ func TestSumsDoNotDependOnTheNumberOfSites(t *testing.T) {
 	}
 }
 
-// Tables without a label or of one column, and classes without rows, are embedded too. The first numbers
-// of the classes are in the ratio of the numbers of their records.
+// Tables without a label or of one column, and classes without rows, can be embedded. The first numbers of the
+// classes are in the ratio of the numbers of their records.
 func TestEmbeddingsOfOddTables(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -174,8 +173,8 @@ func TestNodesGetTeachersByPublicShares(t *testing.T) {
 	}
 }
 
-// The sites of a local cluster divide a file of images as they divide a table, and cut labels are found
-// before there is anything else.
+// The sites of a local cluster divide a file of images as they divide a table, and truncated labels are found
+// before anything is written.
 func TestSitesShareAFileOfImages(t *testing.T) {
 	t.Parallel()
 	spec, dir, out := begin(t, runOn("the-images.idx", embedding, 0.75, 0.25))
@@ -200,7 +199,7 @@ func TestSitesShareAFileOfImages(t *testing.T) {
 	}
 }
 
-// Mistakes are found before there is anything.
+// Mistakes are found before anything is written.
 func TestMistakesLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	const missing = "none.csv: cannot read the table: no such file"

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Sites that stream add up to the same integers as one that has all rows in memory, of records and of people, also
-// where they share a file, and their teachers vote.
+// Sites that stream add up to the same integers as one that has all rows in memory, for records and people.
+// They do so also if they share a file, and their teachers vote.
 func TestSitesThatStream(t *testing.T) {
 	t.Parallel()
 	who := func(i int) string { return fmt.Sprint("p", i*i%101%50) }
@@ -37,7 +37,7 @@ func TestSitesThatStream(t *testing.T) {
 				people(t, dir, c.who)
 				_, err := Run(testkit.Within(t), spec, Options{Out: out, HoldOut: i == 1,
 					Hooks: aggregator.Hooks{Sums: func(_ string, number uint64, counts []int64) {
-						if number == 0 { // later questions follow from what was released
+						if number == 0 { // later questions follow from the releases
 							sums[i] = slices.Clone(counts)
 						}
 					}}})
@@ -54,7 +54,7 @@ func TestSitesThatStream(t *testing.T) {
 	}
 }
 
-// A stage that a site which streams does not answer is refused before anything is written or spent.
+// A stage that a streaming site does not support is refused before anything is written or spent.
 func TestStagesThatAStreamRefuses(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[string]string{

@@ -30,7 +30,7 @@ sites: [s0, s1]
 students: [lab]
 `
 
-// ending is a clock at which the study of studyText goes on until so many rounds were charged.
+// ending is a clock by which the study of studyText ends after this many rounds were charged.
 func ending(rounds int64) aggregator.Hooks {
 	var charged atomic.Int64
 	return aggregator.Hooks{
@@ -52,8 +52,8 @@ func beginStudy(t *testing.T) (text, dir, out string) {
 	return text, dir, filepath.Join(dir, "out")
 }
 
-// A study that ends in the middle of a run ends the run: what was learned is its result, and ledger, certificate and
-// report say of which study it was.
+// A study that ends in the middle of a run ends the run: it publishes what it learned, and ledger, certificate
+// and report name the study.
 func TestARunEndsWithItsStudy(t *testing.T) {
 	t.Parallel()
 	text, dir, out := beginStudy(t)
@@ -84,8 +84,8 @@ func TestARunEndsWithItsStudy(t *testing.T) {
 	}
 }
 
-// A study that has ended lets no run be opened, and one that ends before the first answer costs nothing; both ledgers
-// verify.
+// After the end of a study no run can be opened, and a study that ends before the first answer costs nothing;
+// both ledgers verify.
 func TestARunOfAStudyThatHasEndedCostsNothing(t *testing.T) {
 	t.Parallel()
 	text, dir, out := beginStudy(t)

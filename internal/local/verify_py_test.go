@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// python finds one with the package cryptography.
+// python finds a Python with the package cryptography.
 func python(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
@@ -24,7 +24,7 @@ func python(t *testing.T) string {
 	return ""
 }
 
-// The program of docs/privacy.md, which shares nothing with this one, comes to the same.
+// The independent program of docs/privacy.md gives the same results.
 func TestAnotherProgramVerifies(t *testing.T) {
 	t.Parallel()
 	name := python(t)
@@ -33,7 +33,7 @@ func TestAnotherProgramVerifies(t *testing.T) {
 		authority := filepath.Join(p.out, "state", "certs", "ca.crt")
 		for what, c := range map[string]struct {
 			alter func(t *testing.T, b proof.Bundle)
-			says  string // empty where all holds
+			says  string // empty if everything holds
 		}{
 			"as it was": {func(*testing.T, proof.Bundle) {}, ""},
 			"real rows": {func(t *testing.T, b proof.Bundle) {

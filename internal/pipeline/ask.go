@@ -23,17 +23,18 @@ type Asker interface {
 	// AskCached is Ask for a round that uses the sums of an earlier round. If the aggregator no longer caches
 	// these, it asks that round again, which costs nothing.
 	AskCached(ctx context.Context, stage string, r, sums *conclavev1.Round) (*conclavev1.Release, error)
-	// Teachers is the number of the run's, Baseline says that answers hold nothing of records.
+	// Teachers returns the number of teachers of the run. Baseline tells whether answers contain nothing from
+	// records.
 	Teachers() int
 	Baseline() bool
 }
 
-// ErrRefused says that the aggregator refuses a round, as it would again.
+// ErrRefused means that the aggregator refuses a round and would refuse it again.
 var ErrRefused = errors.New("refused")
 
 // Largest describes the largest messages of a round.
 type Largest struct {
-	// Round is what a node is sent, without records.
+	// Round is the message to a node. It has no records.
 	Round        *conclavev1.Round
 	RoundContent string
 	// Answer is what the node sends back.
@@ -82,7 +83,7 @@ func (c Counter) ClassCounts(ctx context.Context, round uint64, classes int) (*C
 	return &CountAnswer{Counts: counts, Scale: c.Scale, Paid: PaidBy(release)}, nil
 }
 
-// CountRound is a round of class counts as nodes are sent it.
+// CountRound is a round of class counts as it is sent to nodes.
 func CountRound(classes int) *conclavev1.Round {
 	return question.Ask(runspec.ClassCounts, &conclavev1.ClassCounts{Classes: uint32(classes), Scale: plan.CountScale},
 		classcounts.Shape(classes, plan.CountScale))

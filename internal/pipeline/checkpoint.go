@@ -20,7 +20,7 @@ var (
 
 // Checkpoint is the state that every student saves. The pipeline adds its own in State (as JSON) and in tensors.
 type Checkpoint struct {
-	// Identity names the run and all that its state depends on.
+	// Identity names the run and everything that its state depends on.
 	Identity string `json:"identity"`
 	// Random is the state of the student's random numbers.
 	Random string `json:"random"`
@@ -75,7 +75,7 @@ func LoadCheckpoint(path, pipeline, fix string, state any) (*safetensors.Set, er
 	return set, nil
 }
 
-// Misfit is an [ErrCheckpoint].
+// Misfit returns an error that matches [ErrCheckpoint].
 func Misfit(path string, why error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrCheckpoint, why)
 }

@@ -26,35 +26,35 @@ func (c *Checks) Check(ok bool, format string, args ...any) {
 	}
 }
 
-// OneOf wants one of some words.
+// OneOf requires one of the given words.
 func (c *Checks) OneOf(field, value string, of ...string) {
-	words := slices.DeleteFunc(slices.Clone(of), func(s string) bool { return s == "" }) // which leaves it to be chosen
+	words := slices.DeleteFunc(slices.Clone(of), func(s string) bool { return s == "" }) // an empty word means: choose
 	c.Check(slices.Contains(of, value), "%s: %q is not one of %q", field, value, words)
 }
 
-// Between wants a number from lo to hi; not a number is none.
+// Between requires a number from lo to hi. NaN is refused.
 func (c *Checks) Between(field string, v, lo, hi float64) {
 	c.Check(v >= lo && v <= hi, "%s: %v is not between %v and %v", field, v, lo, hi)
 }
 
-// Positive wants a finite number above 0.
+// Positive requires a finite number above 0.
 func (c *Checks) Positive(field string, v float64) {
 	c.Check(v > 0 && !math.IsInf(v, 0), "%s: %v is not above 0", field, v)
 }
 
-// Chosen wants a number from lo to hi, or the value that leaves it to be chosen.
+// Chosen requires a number from lo to hi, or unset, which lets the pipeline choose.
 func (c *Checks) Chosen(field string, v, unset, lo, hi float64) {
 	c.Check(v == unset || v >= lo && v <= hi, "%s: %v is not between %v and %v, or %v to have it chosen", field, v, lo,
 		hi,
 		unset)
 }
 
-// Decay wants one of a moving average, or -1, which leaves it to be chosen.
+// Decay requires the decay of a moving average, or -1, which lets the pipeline choose.
 func (c *Checks) Decay(field string, v float64) {
 	c.Check(v == -1 || v >= 0 && v < 1, "%s: %v is not at least 0 and below 1, or -1 to have it chosen", field, v)
 }
 
-// Noise wants a size of noise, or 0, which leaves it to be chosen.
+// Noise requires a size of noise, or 0, which lets the pipeline choose.
 func (c *Checks) Noise(v float64) {
 	c.Check(v >= 0 && !math.IsInf(v, 0), "noise: %v is not 0 (chosen) or above", v)
 }
@@ -65,14 +65,14 @@ func (c *Checks) Rounds(quorum, deadline float64) {
 	c.Between("deadline", deadline, 1e-3, 24*3600)
 }
 
-// ImagesOnly refuses what is set of some options for records of an encoder that are no images.
+// ImagesOnly refuses the options that are set if the encoder's records are not images.
 func (c *Checks) ImagesOnly(e *encode.Encoder, set map[string]bool) {
 	for _, field := range slices.Sorted(maps.Keys(set)) {
 		c.Check(!set[field] || e.Image() != nil, "%s is for images only; use another", field)
 	}
 }
 
-// Take notes an error about a field, if it is one.
+// Take records an error about a field, if there is one.
 func (c *Checks) Take(field string, err error) { c.Check(err == nil, "%s: %w", field, err) }
 
 // Err joins all errors; nil if there are none.

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Each check says the field, what is wrong, and what would be right; all that is wrong is said at once.
+// Each error names the field, what is wrong, and what would be right. All errors are reported at once.
 func TestChecks(t *testing.T) {
 	table := encode.New(partitiontest.Schema(t, testSchema))
 	right, wrong := NewChecks("p"), NewChecks("p")

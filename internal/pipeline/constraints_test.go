@@ -21,7 +21,7 @@ columns:
 constraints:
 `
 
-// A generator that has learned nothing draws rows that break every constraint, and none of them is kept.
+// A generator that has learned nothing draws rows that break every constraint, and none of them is returned.
 func TestNoRowBreaksAConstraint(t *testing.T) {
 	for _, constraint := range []string{
 		"{at_most: [a, b], broken: move}", "{at_most: [b, a], broken: move}", "{at_most: [b, a]}", "{less: [a, b]}",
@@ -30,7 +30,7 @@ func TestNoRowBreaksAConstraint(t *testing.T) {
 		"{never: {c: x, d: k}}", "{never: {c: x, label: p}}",
 		"{column: d, follows: c, as: {x: k, y: l, z: ''}, broken: move}",
 		"{column: d, follows: c, as: {x: k, y: l, z: ''}}",
-		// The class that was asked for stays.
+		// The requested class stays.
 		`{if: {a: ">15"}, then: {label: n}, broken: move}`,
 		"{column: label, follows: d, as: {k: p, l: n}, broken: move}",
 	} {

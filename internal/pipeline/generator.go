@@ -12,9 +12,8 @@ import (
 // EmptyNumber is the value that encode.Encoder writes for the number of an empty cell.
 const EmptyNumber = 0.5
 
-// Generator makes encoded records of a wanted class from noise. The
-// network behind it can be exchanged, so that a generator and its moving
-// average share the rest.
+// Generator makes encoded records of a wanted class from noise. Its network can be replaced, so that a
+// generator and its moving average share the rest.
 type Generator struct {
 	Net   *nn.Network
 	spec  GeneratorSpec
@@ -29,8 +28,8 @@ type Generator struct {
 	raw   []float32
 }
 
-// NewGenerator builds an untrained generator for the features of e. Its
-// outputs start spread over the public ranges.
+// NewGenerator builds an untrained generator for the features of e. Its first outputs spread over the public
+// ranges.
 func NewGenerator(e *encode.Encoder, spec GeneratorSpec, rng *rand.Rand) (*Generator, error) {
 	if err := spec.Check(e); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
@@ -114,12 +113,12 @@ func (g *Generator) Sample(dst []float32, classes []int, rng *rand.Rand) {
 	}
 }
 
-// Numbers returns the expectation of the records of the last Sample as
-// [nn.Heads.Mean] does, with the numbers that empty cells would have held.
+// Numbers returns the expectation of the records of the last Sample, as [nn.Heads.Mean] does. Empty cells keep
+// their numbers.
 func (g *Generator) Numbers() []float32 { return g.heads.Mean() }
 
-// Filled writes to dst the records x of the last Sample with what empty cells would have
-// held: numbers, and of choices of 0 or 1 the probability of 1. It returns dst.
+// Filled writes to dst the records x of the last Sample, with a value in every empty cell: a number as it was
+// before the cell was emptied, and for a choice of 0 or 1 the probability of 1. It returns dst.
 func (g *Generator) Filled(dst, x []float32) []float32 {
 	copy(dst, x)
 	for _, e := range g.empties {
@@ -132,9 +131,8 @@ func (g *Generator) Filled(dst, x []float32) []float32 {
 	return dst
 }
 
-// Backward adds the gradients of the network for grad, the gradient with
-// respect to the records x of the last Sample; that of a choice is the loss of
-// choosing it, see [nn.Heads]. It overwrites grad.
+// Backward adds the gradients of the network for grad, the gradient with respect to the records x of the last
+// Sample. For a choice, grad is the loss of each value, see [nn.Heads]. It overwrites grad.
 func (g *Generator) Backward(grad, x []float32) {
 	n := len(x) / g.width
 	for _, e := range g.empties {

@@ -10,11 +10,10 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// imageGrid is how a convolutional generator makes an image (after Radford, Metz
-// and Chintala 2016, but without normalization over the batch, so that records
-// do not depend on each other): a dense layer makes few pixels of many channels,
-// each transposed convolution doubles their rows and columns and halves the
-// channels, and the last one makes the image's.
+// imageGrid is how a convolutional generator makes an image (after Radford, Metz and Chintala 2016). A dense
+// layer makes few pixels of many channels. Each transposed convolution doubles their rows and columns and
+// halves the channels, and the last one makes the image's channels. There is no normalization over the batch,
+// so records do not depend on each other.
 type imageGrid struct {
 	height, width int   // of the first grid
 	channels      []int // of each grid; the last is the image
@@ -80,7 +79,7 @@ func (g imageGrid) layers(noise int) []nn.Spec {
 		if last {
 			deviation = pixelSpread
 		}
-		// An output sees 2 x 2 pixels, of the mean square that a rectifier leaves.
+		// An output sees 2 x 2 pixels, with the mean square that a rectifier leaves.
 		from := float64(g.channels[i]) * (upKernel / upStride) * (upKernel / upStride)
 		layers = append(layers, nn.ConvTranspose2D{
 			Out: c, Kernel: upKernel, Stride: upStride, Pad: upPad,
@@ -96,10 +95,9 @@ func (g imageGrid) layers(noise int) []nn.Spec {
 // pixelSpread is the standard deviation of the first outputs. Most pixels are then between 0.1 and 0.9.
 const pixelSpread = 1.5
 
-// spread draws weights with which sums of numbers, whose squares add up to
-// squares, have the given standard deviation. Weights of Glorot's size would
-// fade: the first layer has few inputs beside its outputs, and a pixel of a
-// transposed convolution sees a quarter of a kernel.
+// spread draws initial weights so that sums have the given standard deviation, if the squares of the summed
+// numbers add up to squares. With Glorot's weights the signal would fade: the first layer has fewer inputs than
+// outputs, and a pixel of a transposed convolution sees a quarter of a kernel.
 func spread(deviation, squares float64) nn.Init {
 	bound := deviation * math.Sqrt(3/squares)
 	return func(rng *rand.Rand, w []float32, _, _ int) {

@@ -24,9 +24,8 @@ func sampled(g *Generator, n int, seed uint64) []float32 {
 	return x
 }
 
-// Features are pixels row by row with the channels together, as the network's
-// images are: what the last pixel of the first grid says comes out at the lower
-// right, and a bias of a channel in that channel.
+// Features are pixels row by row with the channels together, like the network's images: the last pixel of the
+// first grid appears at the lower right, and a bias of a channel in that channel.
 func TestConvolutionMakesPixelsInOrder(t *testing.T) {
 	g := smallConvolution(t).Generator
 	if want := (nn.Shape{Height: 8, Width: 12, Channels: 2}); g.Net.Shape() != want {
@@ -56,7 +55,7 @@ func TestConvolutionMakesPixelsInOrder(t *testing.T) {
 			touched = append(touched, i/2)
 		}
 	}
-	var want []int // an input pixel reaches 4 x 4 of the next, then each 4 x 4 again
+	var want []int // an input pixel reaches 4 x 4 of the next grid, and each of these 4 x 4 of the last
 	for row := 1; row < 8; row++ {
 		for column := 5; column < 12; column++ {
 			want = append(want, row*12+column)
@@ -108,8 +107,7 @@ func TestGeneratorGradients(t *testing.T) {
 	}
 }
 
-// The first images are neither all alike nor all at the ends of the range, however
-// large they are.
+// The first images are neither all alike nor all at the ends of the range, at any size.
 func TestFirstImagesAreSpread(t *testing.T) {
 	for _, spec := range []GeneratorSpec{
 		{Kind: KindConvolution, Noise: 32, Hidden: 32, Layers: 2, Classes: 2},

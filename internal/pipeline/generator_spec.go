@@ -30,18 +30,18 @@ type GeneratorSpec struct {
 	Layers int `json:"layers"`
 	// Classes is the number of classes that can be asked for.
 	Classes int `json:"classes"`
-	// Warp, of images, is the strength of the small random affine maps that end the
-	// generator, 0 for none: at 1 turns of 0.15 radians, shears of 0.15, scales of a tenth
-	// and shifts of a 28th of a side, as standard deviations.
+	// Warp is the strength of the small random affine maps that end the generator of images, 0 for none. At 1
+	// the standard deviations are: turns of 0.15 radians, shears of 0.15, scales of a tenth and shifts of a
+	// 28th of a side.
 	Warp float64 `json:"warp,omitempty"`
 }
 
-// The largest generators, so that a damaged file does not ask for all memory.
+// The limits of generators, so that a damaged file does not use up the memory.
 const (
 	maxWidth   = 1 << 16
 	maxLayers  = 64
 	maxWeights = 1 << 29 // 2 GiB
-	// maxWarp is far beyond what leaves anything of an image.
+	// maxWarp is far above any value that leaves an image recognizable.
 	maxWarp = 10
 )
 
@@ -97,15 +97,14 @@ func (s GeneratorSpec) layers(e *encode.Encoder) []nn.Spec {
 	return append(layers, nn.Dense{Out: e.Width(), Init: nn.Init(nn.GlorotUniform).Times(initialSpread)})
 }
 
-// initialSpread widens the first outputs: with the middle of every range as a
-// start, no query would tell teachers apart.
+// initialSpread widens the first outputs: if all records started in the middle of every range, no query would
+// separate teachers.
 const initialSpread = 3
 
 // leak is the slope of the rectifiers below zero.
 const leak = 0.2
 
-// Choose gives an option that is unset the first of two values, or the second where second is
-// set.
+// Choose sets v to a if it is unset, or to b if second is true.
 func Choose[T comparable](v *T, unset T, second bool, a, b T) {
 	if *v != unset {
 		return
@@ -116,7 +115,7 @@ func Choose[T comparable](v *T, unset T, second bool, a, b T) {
 }
 
 // ChooseGenerator fills in an unset kind and width: convolutions for images that doubling can make, else dense
-// layers. spec is the rest of the generator.
+// layers. spec holds the other fields of the generator.
 func ChooseGenerator(kind *string, hidden *int, spec GeneratorSpec, e *encode.Encoder) {
 	const convolved = 64
 	images := e.Image() != nil

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// What Check accepts can be built, what it refuses is refused by NewGenerator too.
+// Specs that Check accepts can be built; NewGenerator also refuses those that Check refuses.
 func TestGeneratorSpecCheck(t *testing.T) {
 	spec := func(kind string, hidden, layers int) GeneratorSpec {
 		return GeneratorSpec{Kind: kind, Noise: 4, Hidden: hidden, Layers: layers, Classes: 2}
@@ -20,7 +20,7 @@ func TestGeneratorSpecCheck(t *testing.T) {
 	for _, c := range []struct {
 		schema *partition.Schema
 		spec   GeneratorSpec
-		says   string // nothing: it is as it should be
+		says   string // empty: it is valid
 	}{
 		{mnist, spec("", 8, 2), ""},
 		{mnist, spec(KindDense, 8, 3), ""},

@@ -16,11 +16,11 @@ type GradientAsker struct {
 	Spec       discriminator.Spec
 	Loss       conclavev1.DiscriminatorSum_Loss
 	Rate, Clip float64
-	// Nothing asks for a sum of nothing, of a baseline.
+	// Nothing asks for a sum without records, for a baseline.
 	Nothing bool
 }
 
-// Round is a round as nodes are sent it.
+// Round is a round as it is sent to nodes.
 func (a *GradientAsker) Round(number uint64, q *DiscriminatorQuestion) *conclavev1.Round {
 	sum := &conclavev1.DiscriminatorSum{
 		Discriminator: a.Spec.Describe(), Weights: safetensors.Bytes(q.Weights), Loss: a.Loss, Rate: a.Rate,

@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The rounds that nodes are sent.
+// The rounds as they are sent to nodes.
 func TestDiscriminatorRounds(t *testing.T) {
 	a := GradientAsker{
 		Spec: discriminator.Spec{Kind: discriminator.Dense, Layers: 3, Features: 2},
@@ -42,7 +42,7 @@ func TestDiscriminatorRounds(t *testing.T) {
 	}
 }
 
-// A release becomes the sum in the units of gradients, with how much noise is on it.
+// A release becomes the sum in the units of gradients, with the size of its noise.
 func TestDiscriminatorReleases(t *testing.T) {
 	a := GradientAsker{Clip: 3}
 	release := func(teachers uint32, scale uint64, values ...int64) *conclavev1.Release {

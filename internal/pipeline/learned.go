@@ -7,13 +7,13 @@ import (
 	"math"
 )
 
-// ErrDiverged says that a student's training left the numbers. Asking again ends the same
-// way: its questions follow from its seed.
+// ErrDiverged means that a student's weight became NaN or infinite. A new attempt ends the same way, since the
+// questions follow from the seed.
 var ErrDiverged = errors.New("training diverged")
 
 // Learned is what a student stores about its releases, without the answers.
 type Learned struct {
-	// Counts are the released class counts, nil before they were asked for.
+	// Counts are the released class counts, nil before the release.
 	Counts []float64 `json:"counts"`
 	// CountScale is the scale of their noise.
 	CountScale float64 `json:"count_scale"`
@@ -21,15 +21,15 @@ type Learned struct {
 	Begun int `json:"begun,omitempty"`
 	// Spent is the run's total after the last release.
 	Spent float64 `json:"spent"`
-	// Receipts are the receipts of all releases that the student learned from, in order: a ledger was charged for
-	// everything that it knows.
+	// Receipts are the receipts of all releases that the student learned from, in order. They show that a
+	// ledger was charged for everything it knows.
 	Receipts []string `json:"receipts"`
-	// TeachersLeast is the least number of teachers that took part in a round, 0
-	// before the first. Who is connected does not depend on records, so it is public.
+	// TeachersLeast is the smallest number of teachers that took part in a round, 0 before the first. It is
+	// public, since connections do not depend on records.
 	TeachersLeast int `json:"teachers_least"`
 }
 
-// CountOracle answers for the class counts.
+// CountOracle answers the question for class counts.
 type CountOracle interface {
 	ClassCounts(ctx context.Context, round uint64, classes int) (*CountAnswer, error)
 }
@@ -51,7 +51,7 @@ func (l *Learned) AskClassCounts(ctx context.Context, oracle CountOracle, classe
 	return nil
 }
 
-// Took notes a release.
+// Took records a release.
 func (l *Learned) Took(p Paid) {
 	l.Spent = p.EpsilonSpent
 	l.tookPart(p)
@@ -64,11 +64,11 @@ func (l *Learned) tookPart(p Paid) {
 	}
 }
 
-// Notes returns the notes, of a student that holds them.
+// Notes returns the notes. It gives students that embed a Learned this method.
 func (l *Learned) Notes() *Learned { return l }
 
-// Records is the public number of privacy units: what was set, or what the released class
-// counts add up to.
+// Records is the public number of privacy units: the configured number, or the sum of the released class
+// counts.
 func (l *Learned) Records(set int) (int, error) {
 	if set > 0 {
 		return set, nil
@@ -86,15 +86,14 @@ func (l *Learned) Records(set int) (int, error) {
 // Shares returns the released class shares.
 func (l *Learned) Shares() []float64 { return Shares(l.Counts, l.CountScale) }
 
-// fits tells whether the notes can belong to this many rounds of answers.
+// fits tells whether the notes can belong to a student with this many rounds of answers.
 func (l *Learned) fits(rounds, classes int) bool {
 	return l.Counts == nil || len(l.Counts) == classes && len(l.Receipts) == rounds+1
 }
 
-// Shares turns noisy class counts into shares. A count below the scale of its noise
-// counts as that: the noise cannot tell it from a rare class, and a schema names no class
-// for nothing. With a scale of 0 negative counts count as zero, and all-zero counts as
-// equal shares. This is post-processing of the release.
+// Shares turns noisy class counts into shares. A count below the scale of its noise counts as that scale: the
+// noise hides how rare the class is, and a schema names only classes that occur. With a scale of 0, negative
+// counts count as zero, and all-zero counts as equal shares. This is post-processing of the release.
 func Shares(counts []float64, scale float64) []float64 {
 	shares := make([]float64, len(counts))
 	var sum float64

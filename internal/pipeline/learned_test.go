@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The public number of units is what was set, else what the paid counts add up to.
+// The public number of units is the configured one, or the sum of the paid counts.
 func TestRecordsAreOfTheCounts(t *testing.T) {
 	for _, c := range []struct {
 		set    int

@@ -17,8 +17,8 @@ type Learner struct {
 	average   *nn.Average
 }
 
-// NewLearner makes a learner with Adam's step size. Until [Learner.KeepAverage] its
-// average is the generator itself.
+// NewLearner makes a learner with this step size for Adam. Until [Learner.KeepAverage] its average is the
+// generator itself.
 func NewLearner(g *Generator, rate float64) *Learner {
 	return &Learner{Generator: g, adam: optimizer.NewAdam(g.Net.Params(), rate)}
 }
@@ -50,7 +50,7 @@ func (l *Learner) Averaged() *Generator {
 	return l.Generator.With(l.average.Model())
 }
 
-// Diverged is whether a weight is not a number.
+// Diverged tells whether a weight is not a number.
 func (l *Learner) Diverged() bool {
 	for _, p := range l.Generator.Net.Params() {
 		for _, v := range p.Value {
@@ -62,8 +62,8 @@ func (l *Learner) Diverged() bool {
 	return false
 }
 
-// Tensors adds the learner's state to a checkpoint's, Restore takes it from there;
-// Steps and SetSteps go with them.
+// Tensors adds the learner's state to a checkpoint, and Restore reads it back. Steps and SetSteps belong to the
+// same state.
 func (l *Learner) Tensors(set *safetensors.Set) {
 	for _, part := range l.parts() {
 		set.Add(part.prefix, part.params)

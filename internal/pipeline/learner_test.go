@@ -131,8 +131,8 @@ func (c *counter) ClassCounts(_ context.Context, round uint64, _ int) (*CountAns
 	return &c.answer, c.err
 }
 
-// Class counts are asked for once; releases leave their receipts, what is spent, and the
-// least number of teachers.
+// Class counts are asked for once. Releases leave their receipts, the spent budget, and the least number of
+// teachers.
 func TestLearned(t *testing.T) {
 	var l Learned
 	refused := errors.New("refused")

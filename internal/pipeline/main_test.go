@@ -43,7 +43,7 @@ columns:
 	return s
 }
 
-// loaded is a network that was saved.
+// loaded returns a saved network.
 func loaded(dir string) (*NetworkModel, error) {
 	m, err := LoadModel(dir, Network)
 	if err != nil {

@@ -10,32 +10,32 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// MaxRows bounds the rows drawn at once, which are held in memory.
+// MaxRows bounds the rows drawn at once, since they are in memory.
 const MaxRows = 10_000_000
 
 // Model is what a student has learned: it draws rows of a schema. Sampling from it is
 // post-processing and costs nothing.
 type Model interface {
 	Schema() *partition.Schema
-	// Sample draws a table of so many rows that meet all conditions and break no constraint of the schema. A unit
-	// column gets a made-up unit in each row; see [partition.Column.MadeUpUnit]. Every model takes a class of the
-	// label as a condition; the error matches [ErrCondition] for one that it does not take.
+	// Sample draws a table of `rows` rows that meet all conditions and break no constraint of the schema. A
+	// unit column gets a made-up unit in each row; see [partition.Column.MadeUpUnit]. Every model supports a
+	// class of the label as a condition; the error for an unsupported one matches [ErrCondition].
 	Sample(rows int, where []Condition, rng *rand.Rand) (*partition.Table, error)
-	// Save writes the model's folder, by [SaveModel].
+	// Save writes the model's folder with [SaveModel].
 	Save(dir string) error
 }
 
-// ModelKind is a sort of model, and how a saved one is loaded.
+// ModelKind is a kind of model, with the function that loads a saved one.
 type ModelKind struct {
 	// Name is the kind in model.json.
 	Name string
 	Load func(*SavedModel) (Model, error)
 }
 
-// ErrCondition marks a condition that a model does not take.
+// ErrCondition means that a model does not support a condition.
 var ErrCondition = errors.New("no such rows")
 
-// Condition is what rows are to be drawn by: "sex=F", "age>60".
+// Condition restricts the rows that are drawn: "sex=F", "age>60".
 type Condition struct {
 	Column string
 	// Relation is one of =, <, <=, > and >=.

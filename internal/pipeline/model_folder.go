@@ -29,11 +29,11 @@ func ModelFiles(dir string) []string {
 	return []string{filepath.Join(dir, modelFile), filepath.Join(dir, schemaFile), filepath.Join(dir, weightsFile)}
 }
 
-// ModelHeader is in the model.json of every kind, beside fields of the kind's own. It binds the
-// other two files to each other: weights under another schema would draw rows that mean nothing.
+// ModelHeader is in the model.json of every kind, with the kind's own fields beside it. It binds the other two
+// files to each other: with another schema the weights would draw meaningless rows.
 type ModelHeader struct {
 	Format int `json:"format"`
-	// Kind is the name of a [ModelKind]; that of [Network] may be left out.
+	// Kind is the name of a [ModelKind]. It may be left out for [Network].
 	Kind          string `json:"kind,omitempty"`
 	SchemaSHA256  string `json:"schema_sha256"`
 	WeightsSHA256 string `json:"weights_sha256"` // of the weights file's bytes, hex
@@ -41,8 +41,8 @@ type ModelHeader struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// SaveModel writes a model folder, model.json last. That is what fields makes of the header: a
-// struct that embeds it.
+// SaveModel writes a model folder, model.json last. The content of model.json is what fields returns for the
+// header: a struct that embeds it.
 func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.Set,
 	fields func(ModelHeader) any) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -74,7 +74,7 @@ func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.
 	return nil
 }
 
-// SavedModel is a model folder that was read, and whose files belong together.
+// SavedModel is a model folder that was read and whose files match.
 type SavedModel struct {
 	Schema  *partition.Schema
 	Tensors *safetensors.Set
@@ -91,12 +91,12 @@ func (s *SavedModel) Fields(into any) error {
 	return nil
 }
 
-// Wrong is an error about model.json.
+// Wrong returns an error about model.json.
 func (s *SavedModel) Wrong(err error) error {
 	return fmt.Errorf("%s: %w", filepath.Join(s.dir, modelFile), err)
 }
 
-// LoadModel reads a model folder, whose model is one of some kinds.
+// LoadModel reads a model folder. The model has one of the given kinds.
 func LoadModel(dir string, kinds ...ModelKind) (Model, error) {
 	s := &SavedModel{dir: dir}
 	var err error

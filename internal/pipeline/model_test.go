@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// A condition names what a cell can tell, and no identifier.
+// A condition names a value that a cell can have, and no identifier.
 func TestConditionsOnKinds(t *testing.T) {
 	schema := partitiontest.Schema(t, `columns:
   - {name: visit, kind: date, lower: 2015-01-01, upper: 2024-12-31, format: DD.MM.YYYY}

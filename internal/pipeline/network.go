@@ -11,11 +11,11 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Network is the kind of models that are a generator network with the shares of its classes.
+// Network is the kind of model that is a generator network with class shares.
 var Network = ModelKind{Name: "network", Load: loadNetwork}
 
-// NetworkModel is a trained generator with what is needed to sample from it: the
-// public schema and the privately released class shares.
+// NetworkModel is a trained generator with everything needed to sample from it: the public schema and the
+// privately released class shares.
 type NetworkModel struct {
 	Generator *Generator
 	// Shares holds the share of each class; they add up to 1.
@@ -31,7 +31,7 @@ type networkJSON struct {
 	Shares    []float64     `json:"class_shares"`
 }
 
-// NewNetwork puts a model together.
+// NewNetwork returns a model of these parts.
 func NewNetwork(schema *partition.Schema, g *Generator, shares []float64) (*NetworkModel, error) {
 	m := &NetworkModel{Generator: g, Shares: shares, schema: schema, encoder: encode.New(schema)}
 	var sum float64
@@ -48,7 +48,7 @@ func NewNetwork(schema *partition.Schema, g *Generator, shares []float64) (*Netw
 	return m, nil
 }
 
-// Schema is that of the rows.
+// Schema returns the schema of the rows.
 func (m *NetworkModel) Schema() *partition.Schema { return m.schema }
 
 // Save writes the model folder.
@@ -62,9 +62,9 @@ func (m *NetworkModel) Save(dir string) error {
 	})
 }
 
-// transposed returns a copy of a tensor with its two axes, if it has two,
-// exchanged: the file's weights of dense layers have shape [outputs, inputs], as
-// is usual, the network's [inputs, outputs]. Kernels have four axes and stay.
+// transposed returns a copy of a tensor. If the tensor has two axes, they are exchanged: in the file, the
+// weights of dense layers have the usual shape [outputs, inputs]; in the network they have shape [inputs,
+// outputs]. Kernels have four axes and stay.
 func transposed(p tensor.Param) tensor.Param {
 	t := tensor.Param{Name: p.Name, Shape: slices.Clone(p.Shape), Value: slices.Clone(p.Value)}
 	if len(p.Shape) == 2 {
@@ -102,8 +102,8 @@ func loadNetwork(s *SavedModel) (Model, error) {
 	return NewNetwork(s.Schema, g, j.Shares)
 }
 
-// Sample draws rows of all classes in their released shares, or of the one class that where names:
-// the only condition that a network takes.
+// Sample draws rows of all classes in their released shares, or of the one class in the condition. A network
+// supports no other condition.
 func (m *NetworkModel) Sample(rows int, where []Condition, rng *rand.Rand) (*partition.Table, error) {
 	class := anyClass
 	for _, c := range where {
@@ -164,7 +164,7 @@ func (m *NetworkModel) class(c Condition) (int, error) {
 	return 0, noSuchClass(fmt.Sprintf("label %q has the values %q", c.Column, classes))
 }
 
-// noSuchClass is the [ErrCondition] of networks.
+// noSuchClass is the [ErrCondition] of a network.
 type noSuchClass string
 
 func (e noSuchClass) Error() string { return "no such class: " + string(e) }

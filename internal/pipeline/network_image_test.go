@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// A model of images draws whole pixels that make images, of one class where that is asked for.
+// A model of images draws whole pixels that make images, on request of one class.
 func TestAModelOfImages(t *testing.T) {
 	m := modelOf(t, imageSchema(t, 28, 28, 1), GeneratorSpec{Noise: 16, Hidden: 64, Layers: 2, Classes: 2}, 0.5, 0.5)
 	table, err := m.Sample(50, []Condition{{"label", "=", "b"}}, rand.New(rand.NewPCG(2, 2)))
@@ -34,8 +34,7 @@ func TestAModelOfImages(t *testing.T) {
 	}
 }
 
-// Another program computes a convolutional network from the file as
-// docs/formats.md says.
+// Another program computes a convolutional network from the file as docs/formats.md describes.
 func TestConvolutionFileIsAsDocumented(t *testing.T) {
 	m, dir := smallConvolution(t), filepath.Join(t.TempDir(), "model")
 	testkit.Must(t, m.Save(dir))

@@ -12,15 +12,15 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// NetworkStudent is what all students of a generator network have. That of a pipeline embeds it, and
-// adds what it asks and how it learns from answers.
+// NetworkStudent is the common part of all students of a generator network. A pipeline's student embeds it, and
+// adds its questions and how it learns from answers.
 type NetworkStudent struct {
 	Learned
 	Learner *Learner
 	Classes int
-	// Start takes the place of the class counts where it is not nil.
+	// Start takes the place of the class counts, unless it is nil.
 	Start Start
-	// Rand are the student's random numbers, which protect nothing.
+	// Rand generates the student's random numbers, which protect nothing.
 	Rand *rand.Rand
 	// Done is the number of rounds learned from, besides round 0.
 	Done int
@@ -29,8 +29,8 @@ type NetworkStudent struct {
 	source *rand.PCG
 }
 
-// NewNetworkStudent makes an untrained one of a pipeline, with a generator that takes steps of this size.
-// Its source of random numbers makes training repeatable.
+// NewNetworkStudent makes an untrained student of a pipeline. Its generator takes steps of this size. Its
+// source of random numbers makes training repeatable.
 func NewNetworkStudent(pipeline string, e *encode.Encoder, spec GeneratorSpec, rate float64,
 	source *rand.PCG) (*NetworkStudent, error) {
 	s := &NetworkStudent{Classes: spec.Classes, Rand: rand.New(source), name: pipeline, source: source}
@@ -45,12 +45,12 @@ func NewNetworkStudent(pipeline string, e *encode.Encoder, spec GeneratorSpec, r
 // Generator returns the moving average of the generator.
 func (s *NetworkStudent) Generator() *Generator { return s.Learner.Averaged() }
 
-// Model is the generator with the released class shares.
+// Model returns the generator with the released class shares.
 func (s *NetworkStudent) Model(schema *partition.Schema) (Model, error) {
 	return NewNetwork(schema, s.Generator(), s.Shares())
 }
 
-// StartWith has the student begin with more than the class counts. Call it before anything else.
+// StartWith makes the student begin with more than the class counts. Call it before anything else.
 func (s *NetworkStudent) StartWith(start Start) { s.Start = start }
 
 // Rounds returns the number of rounds learned from.
@@ -63,8 +63,8 @@ func (s *NetworkStudent) Hold() {
 	}
 }
 
-// Begin lets the start begin, or asks for the class counts where there is none. The learner's
-// step size is its own again after it, as it is after a restore.
+// Begin lets the start begin, or asks for the class counts if there is no start. Afterwards the learner has its
+// own step size again, as after a restore.
 func (s *NetworkStudent) Begin(ctx context.Context, oracle CountOracle, keep func() error) error {
 	if s.Start == nil {
 		return s.AskClassCounts(ctx, oracle, s.Classes)
@@ -74,16 +74,16 @@ func (s *NetworkStudent) Begin(ctx context.Context, oracle CountOracle, keep fun
 	return s.Start.Begin(ctx, &s.Learned, s.Learner, s.Rand, keep)
 }
 
-// Ask begins, and asks rounds until so many are done, from where it was before a restart. Round asks
-// the one of a number, notes the release, and counts it as done; it returns how many of its queries were
-// answered. Progress is called after each, keep at the end: it may store the state.
+// Ask begins, and asks rounds up to the given number. After a restart it resumes. Round asks the round of a
+// number, notes the release, counts it as done, and returns how many of its queries were answered. Progress is
+// called after each round, keep at the end: it may store the state.
 func (s *NetworkStudent) Ask(ctx context.Context, oracle CountOracle, rounds int, keep func() error,
 	progress func(Progress), round func(number uint64) (answered, queries int, err error)) error {
 	if err := s.Begin(ctx, oracle, keep); err != nil {
 		return err
 	}
 	for s.Done < rounds {
-		answered, queries, err := round(uint64(1 + s.Done)) // round 0 is that of the class counts
+		answered, queries, err := round(uint64(1 + s.Done)) // round 0 asks for the class counts
 		if err != nil {
 			return err
 		}
@@ -92,9 +92,9 @@ func (s *NetworkStudent) Ask(ctx context.Context, oracle CountOracle, rounds int
 	return keep()
 }
 
-// SaveState writes the whole state to path, so that a crash leaves the old or the new checkpoint.
-// Identity names the run and all that its state depends on. State adds the pipeline's own tensors and
-// returns what is kept as JSON, which holds the [Checkpoint] that it is given.
+// SaveState writes the whole state to path, so that a crash leaves the old or the new checkpoint. Identity
+// names the run and everything that its state depends on. State adds the pipeline's own tensors and returns the
+// JSON part, which contains the given [Checkpoint].
 func (s *NetworkStudent) SaveState(path, identity string, state func(Checkpoint, *safetensors.Set) any) error {
 	random, err := s.source.MarshalBinary()
 	if err != nil {
@@ -111,9 +111,9 @@ func (s *NetworkStudent) SaveState(path, identity string, state func(Checkpoint,
 	}, set), set)
 }
 
-// RestoreState loads what SaveState wrote: into state, which holds common, and then by take, which
-// takes the pipeline's own tensors. Fix says what helps where the file is damaged. It reports false where
-// there is none; errors match [ErrCheckpoint] or [ErrDamaged].
+// RestoreState loads what SaveState wrote: into state, which contains common, and then by take, which reads the
+// pipeline's own tensors. Fix is the advice for a damaged file. It returns false if there is no file; errors
+// match [ErrCheckpoint] or [ErrDamaged].
 func (s *NetworkStudent) RestoreState(path, identity, fix string, state any, common *Checkpoint,
 	take func(*safetensors.Set) error) (bool, error) {
 	set, err := LoadCheckpoint(path, s.name, fix, state)
@@ -130,10 +130,10 @@ func (s *NetworkStudent) RestoreState(path, identity, fix string, state any, com
 	return true, nil
 }
 
-// ErrParts says that a checkpoint holds parts of different states.
+// ErrParts means that a checkpoint has parts of different states.
 var ErrParts = errors.New("its parts do not fit together")
 
-// restore gives the student's parts the state that a checkpoint holds, and refuses one of another run.
+// restore loads a checkpoint's state into the student's parts, and refuses a checkpoint of another run.
 func (s *NetworkStudent) restore(identity string, c *Checkpoint, set *safetensors.Set) error {
 	if c.Identity != identity {
 		return errors.New("it is of another run or of other options; use another output folder")

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// testStudent is one of a small table, whose learner has a moving average or none.
+// testStudent is a student of a small table, whose learner has a moving average or none.
 func testStudent(t *testing.T, hidden int, average bool) *NetworkStudent {
 	t.Helper()
 	e := encode.New(partitiontest.Schema(t, testSchema))
@@ -46,8 +46,8 @@ func (stepping) Hold(*Learner, *rand.Rand)                {}
 func (stepping) Tensors(*safetensors.Set)                 {}
 func (stepping) Restore(*safetensors.Set, *Learned) error { return nil }
 
-// A start takes the place of the class counts, and leaves the learner's step size as it was:
-// that is not kept in a checkpoint, so that a restored student would go on with another.
+// A start replaces the class counts, and leaves the learner's step size unchanged. A checkpoint does not store
+// the step size, so a restored student would otherwise continue with another.
 func TestBegin(t *testing.T) {
 	nothing, over := func() error { return nil }, errors.New("over")
 	oracle := &counter{answer: CountAnswer{Counts: []float64{3, 1}, Scale: 2, Paid: Paid{"counts", 3, 0}}}
@@ -70,8 +70,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// Rounds are asked until so many are done; errors come through as they are, and what was learned before
-// stays.
+// Rounds are asked up to the given number. Errors are returned unchanged, and earlier learning stays.
 func TestAsk(t *testing.T) {
 	s, over, full := testStudent(t, 2, false), errors.New("over"), errors.New("full")
 	oracle := &counter{answer: CountAnswer{Counts: []float64{3, 1}, Paid: Paid{"counts", 3, 0}}}
@@ -110,7 +109,7 @@ func restore(path, identity string, s *NetworkStudent) (bool, error) {
 	return s.RestoreState(path, identity, AskAnew, &c, &c, func(*safetensors.Set) error { return nil })
 }
 
-// What was saved goes on as it would have without.
+// A restored student continues as if it had not stopped.
 func TestCheckpoint(t *testing.T) {
 	for _, average := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "student")
@@ -188,8 +187,8 @@ func TestCheckpointsThatDoNotFitAreRefused(t *testing.T) {
 	refused("no random numbers", "run", testStudent(t, 6, true))
 }
 
-// A damaged checkpoint would go on with another generator than the one that its releases made. It is
-// refused with what helps; damage that changes nothing, as in the padding of the header, may pass.
+// A damaged checkpoint would continue with a generator that its releases did not make. It is refused with
+// advice; damage that changes nothing, such as in the padding of the header, may pass.
 func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "student")
 	s := testStudent(t, 6, true)

@@ -29,7 +29,7 @@ func csvOf(t *testing.T, m *NetworkModel, rows, class int, seed uint64) string {
 	return b.String()
 }
 
-// A model that was saved and loaded draws the same rows, to the byte, whatever its generator is.
+// A saved and loaded model draws the same rows, byte for byte, for any kind of generator.
 func TestSavedModelsDrawTheSameRows(t *testing.T) {
 	warped := GeneratorSpec{Noise: 3, Hidden: 6, Layers: 1, Classes: 2, Warp: 2}
 	for name, m := range map[string]*NetworkModel{
@@ -52,7 +52,7 @@ func TestSavedModelsDrawTheSameRows(t *testing.T) {
 	}
 }
 
-// Of a dense generator model.json says what it always said, without a kind.
+// The model.json of a dense generator is unchanged, without a kind.
 func TestDenseModelFileIsAsBefore(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
 	testkit.Must(t, m.Save(dir))
@@ -68,8 +68,8 @@ func TestDenseModelFileIsAsBefore(t *testing.T) {
 	}
 }
 
-// Another program computes the network from the file as docs/formats.md says:
-// weights of shape [outputs, inputs], leaky rectifiers between layers.
+// Another program computes the network from the file as docs/formats.md describes: weights of shape [outputs,
+// inputs], leaky rectifiers between layers.
 func TestWeightsFileIsAsDocumented(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")
 	testkit.Must(t, m.Save(dir))
@@ -107,8 +107,8 @@ func TestWeightsFileIsAsDocumented(t *testing.T) {
 	}
 }
 
-// Rows are of the wanted class, or of all in their shares, and the schema's own
-// reader takes every one of them.
+// Rows are of the wanted class, or of all classes in their shares, and the schema's own reader accepts every
+// one of them.
 func TestSampledRowsFitTheSchema(t *testing.T) {
 	m := testModel(t, 0.7, 0.3)
 	const rows = 4000
@@ -182,7 +182,7 @@ func TestLoadModelNamesAnUnknownKind(t *testing.T) {
 	}
 }
 
-// Programs without a reader of YAML read the schema in model.json.
+// Programs without a YAML reader read the schema in model.json.
 func TestModelFilesSayWhatTheSchemaMeans(t *testing.T) {
 	dir, model := t.TempDir(), testModel(t, 1, 0)
 	testkit.Must(t, model.Save(dir))
@@ -207,7 +207,7 @@ func TestShares(t *testing.T) {
 		{[]float64{-5, 10}, 0, []float64{0, 1}},
 		{[]float64{-5, -1}, 0, []float64{0.5, 0.5}},
 		{[]float64{3}, 0, []float64{1}},
-		// What the noise cannot tell from a rare class is one.
+		// The noise hides whether this class is rare.
 		{[]float64{-5, 30}, 10, []float64{0.25, 0.75}},
 		{[]float64{9, 30}, 10, []float64{0.25, 0.75}},
 		{[]float64{-50, -1}, 10, []float64{0.5, 0.5}},
@@ -222,7 +222,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 	table, images := testModel(t, 0.7, 0.3), smallConvolution(t)
 	for _, c := range []struct {
 		m                    *NetworkModel
-		file, old, new, says string // says nothing: it is as it should be
+		file, old, new, says string // an empty says: it is valid
 	}{
 		{table, modelFile, `{`, `{`, ""},
 		{table, modelFile, `{`, `[`, "model.json"},

@@ -9,10 +9,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// Pair is a generator and the student's discriminator of its records, as they were after a
-// step or round, for what comes after a run. Both follow from releases alone. sigmoid of the
-// discriminator's score is the probability that a record is real, where as many are real as
-// are of the generator; how good a guess that is depends on the pipeline.
+// Pair is a generator and the student's discriminator of its records after a step or round, for the stages
+// after training. Both follow from releases alone. The sigmoid of the discriminator's score is the probability
+// that a record is real, if real and generated records are equally many. Its accuracy depends on the pipeline.
 //
 // Pairs of one run share memory: use one at a time.
 type Pair struct {
@@ -21,7 +20,7 @@ type Pair struct {
 	Discriminator *discriminator.Discriminator
 }
 
-// Paired is a student that keeps generators with their discriminators.
+// Paired is a student that stores generators with their discriminators.
 type Paired interface {
 	Pairs() ([]Pair, error)
 }
@@ -38,8 +37,8 @@ func (p Pair) Probabilities(dst []float64, x []float32, classes []int) []float64
 // DiscriminatorBound is the fixed-point unit of a privacy unit's gradient of a discriminator.
 const DiscriminatorBound = 1 << 16
 
-// WithWeights returns a generator that shares everything but the network, which has these
-// weights. The error says that they are of another network.
+// WithWeights returns a generator that shares everything except the network, which has these weights. It
+// returns an error if they belong to another network.
 func (g *Generator) WithWeights(params []tensor.Param) (*Generator, error) {
 	set, net := safetensors.New(), g.Net.Clone()
 	set.Add("", params)

@@ -45,8 +45,7 @@ func (r Rows) First(n, width int) Rows {
 	return r.Take(places, width)
 }
 
-// Source makes rows of what was trained and of the stages so far. The same calls make the same
-// rows.
+// Source makes rows from the trained model and the stages so far. The same calls make the same rows.
 type Source interface {
 	// Draw returns n rows, and a note for the report, empty for none.
 	Draw(ctx context.Context, n int) (r Rows, note string, err error)
@@ -88,7 +87,7 @@ func (s *Session) Counts(n int) []int {
 		counts[c] = max(0, min(n, int(math.Round(sum*float64(n))))-given)
 		given += counts[c]
 	}
-	counts[len(counts)-1] += n - given // the last digits of sums
+	counts[len(counts)-1] += n - given // rounding errors of sums
 	return counts
 }
 
@@ -106,7 +105,7 @@ func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	return s.Encoder.Keep(classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
 }
 
-// sampled draws the records from tables of the model.
+// sampled draws the records as tables of the model.
 func (s *Session) sampled(classes []int, rng *rand.Rand) ([]float32, error) {
 	w := s.Encoder.Width()
 	x := make([]float32, len(classes)*w)
@@ -136,7 +135,7 @@ func (s *Session) sampled(classes []int, rng *rand.Rand) ([]float32, error) {
 	return x, nil
 }
 
-// Fresh are rows of the model.
+// Fresh returns a source of the model's rows.
 func (s *Session) Fresh() Source { return fresh{s} }
 
 type fresh struct{ s *Session }
@@ -184,7 +183,7 @@ func (f fresh) score(r *Rows) {
 	}
 }
 
-// LogOdds are the log-odds of probabilities, which are kept away from 0 and 1.
+// LogOdds returns the log-odds of probabilities, which are kept away from 0 and 1.
 func LogOdds(probabilities []float64) []float64 {
 	odds := make([]float64, len(probabilities))
 	for i, p := range probabilities {

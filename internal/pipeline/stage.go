@@ -23,15 +23,15 @@ type Stage struct {
 	Options func() Options
 	// Follows says why the stage comes after those listed before it.
 	Follows string
-	// Discriminators is whether a run's stage needs those that the student keeps.
+	// Discriminators tells whether a run's stage needs the discriminators that the student stores.
 	Discriminators func(Followed) bool
-	// Validate reports what does not go with the rest of the run.
+	// Validate reports conflicts with the rest of the run.
 	Validate func(Options, Followed) []error
 	// Check reports what the schema does not allow, before anything is spent.
 	Check func(Options, Followed) []error
 	// Asks lists the questions that it may ask of nodes; empty if it costs nothing.
 	Asks []StageQuestion
-	// Kinds are the kinds of questions that the stage brings: how nodes answer them. Reducers compute, at
+	// Kinds are the kinds of questions that the stage adds: how nodes answer them. Reducers compute, at
 	// aggregators, the answers of kinds that take several passes.
 	Kinds    []question.Kind
 	Reducers []reducer.Reducer
@@ -42,7 +42,7 @@ type Stage struct {
 	Price func(Options, Followed, privacy.Budget) (plan.Stages, error)
 	// Messages describes the planned messages.
 	Messages func(Options, Followed, plan.Stages) []StageMessages
-	// Apply makes other rows of those so far, for a stage that a run lists under post.
+	// Apply turns the rows so far into other rows, for a stage that a run lists under post.
 	Apply func(ctx context.Context, o Options, so Source, s *Session) (Source, error)
 	// Weigh draws the rows that are released, and weights them, for a stage that a run names
 	// by its method of weights; Weighted names such rows.
@@ -60,19 +60,19 @@ const NoWeights = "none"
 type Weighed struct {
 	// Table are the rows, Unweighted those before they were drawn by weight.
 	Table, Unweighted *partition.Table
-	// Weights has a weight for each row; nil where rows were drawn by them.
+	// Weights has a weight for each row; nil if rows were drawn by weight.
 	Weights []float64
 }
 
 // Figure compares the released rows with the real ones. The budget paid for it, so it may be shared.
 type Figure struct {
-	// Name says in a report what it is: a share from 0 to 1.
+	// Name describes the figure in a report. The figure is a share from 0 to 1.
 	Name string `json:"name"`
 	// Value is an estimate; Low to High is its confidence interval at 95%.
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Epsilon is the price by itself of the release behind the figure; several figures may share it.
+	// Epsilon is the separate price of the release behind the figure; several figures may share it.
 	Epsilon float64 `json:"epsilon"`
 }
 
@@ -82,7 +82,7 @@ func (f Figure) String() string {
 		text.Figure(f.Epsilon))
 }
 
-// Check refuses what is no share.
+// Check refuses values that are not shares.
 func (f Figure) Check() error {
 	switch {
 	case f.Name == "":
@@ -105,7 +105,7 @@ type StageMessages struct {
 	Asked, AskedContent string
 }
 
-// Shared are options of a stage that say its share of a run's budget.
+// Shared are options of a stage that set its share of a run's budget.
 type Shared interface {
 	// TakeAll gives the stage the whole budget, for a run of its own.
 	TakeAll()
@@ -114,17 +114,16 @@ type Shared interface {
 // Followed is what a stage knows about the run that it follows.
 type Followed struct {
 	Problem
-	// Schema is nil before it was read.
+	// Schema is nil until it is read.
 	Schema *partition.Schema
 	// Post and Weights are the stages of the run.
 	Post    []string
 	Weights string
 	// Rows is the number of rows that are released.
 	Rows int
-	// Private marks a release that is given away, Real a run that names real rows at the
-	// student.
+	// Private marks a release that may be published. Real marks a run that names real rows at the student.
 	Private, Real bool
-	// Masked says that the aggregator sees sums with noise alone.
+	// Masked means that the aggregator sees sums only with noise.
 	Masked bool
 	// Pipeline is the pipeline of the training, Kept the number of stored discriminators, and ScoredWeights their
 	// size; 0 if they are small.
@@ -140,10 +139,10 @@ type StageQuestion struct {
 	Says func(releases int, entries int64) string
 }
 
-// ErrStage says that a stage cannot end otherwise, however often it is begun.
+// ErrStage means that a stage fails, and would fail again.
 var ErrStage = errors.New("the stage after training failed")
 
-// Session is what the stages after a run's training share.
+// Session is the state that the stages after a run's training share.
 type Session struct {
 	Followed
 	Model Model
@@ -153,10 +152,11 @@ type Session struct {
 	Learned *Learned
 	// Real are real rows at the student, nil for none. NOT PRIVATE.
 	Real *partition.Table
-	// Ask asks what the stages are planned to.
+	// Ask asks the planned questions of the stages.
 	Ask  Asker
 	Plan plan.Stages
-	// Surplus is how much more noise than paid for the sums of a masked run have; 0 for other runs.
+	// Surplus is the factor by which the noise of a masked run's sums exceeds the charged noise; 0 for other
+	// runs.
 	Surplus float64
 	// Watch is called with the progress of a stage, in rounds of something.
 	Watch func(of string, done, rounds int)

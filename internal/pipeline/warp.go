@@ -17,15 +17,15 @@ const (
 )
 
 // warp is the last step of a generator of images: a small random affine map of each, by bilinear interpolation.
-// That images look similar when they are turned, sheared, scaled and moved a little is public knowledge, so the
-// network need not learn it from answers that cost budget.
+// It is public knowledge that images look similar when they are turned, sheared, scaled and moved a little, so
+// the network need not learn it from answers that cost budget.
 type warp struct {
 	shape    partition.Image
 	strength float64
 	// maps are the maps of the last images: from positions in the result, relative to the middle, to positions in
 	// the image.
 	maps [][6]float32
-	base []float32 // scratch: images, or gradients, on the other side
+	base []float32 // scratch: images or gradients before the maps
 }
 
 func (w *warp) draw(n int, rng *rand.Rand) {
@@ -57,7 +57,7 @@ func (w *warp) forward(images []float32) {
 	}
 }
 
-// backward turns gradients by the mapped images into those by the images, in place.
+// backward converts gradients by the mapped images, in place, into gradients by the images.
 func (w *warp) backward(grad []float32) {
 	size := w.shape.Size()
 	w.base = append(w.base[:0], grad...)
@@ -72,8 +72,8 @@ func (w *warp) backward(grad []float32) {
 	}
 }
 
-// each calls f with the weight of each source pixel in each pixel of the result of image
-// k, by the places of their first channels. Beyond the image all is 0.
+// each calls f with the weight of each source pixel in each pixel of the result of image k. Pixels are
+// identified by the indices of their first channels. Outside the image everything is 0.
 func (w *warp) each(k int, f func(result, source int, weight float32)) {
 	m, width, height, channels := w.maps[k], w.shape.Width, w.shape.Height, w.shape.Channels
 	midX, midY := float32(width-1)/2, float32(height-1)/2

@@ -1,5 +1,4 @@
-// Package pipelines lists the pipelines of a run, and what may come before and after their
-// training.
+// Package pipelines lists the pipelines of a run, and everything that may come before and after their training.
 package pipelines
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/relabel"
 )
 
-// All has every pipeline. A new pipeline is one line here; a program of its own may append to
-// it before it does anything else.
+// All has every pipeline. A new pipeline is one line here. A separate program may append to it before it does
+// anything else.
 var All = []pipeline.Pipeline{
 	pategan.Pipeline,
 	gpate.Pipeline,
@@ -37,7 +36,7 @@ var Stages = []pipeline.Stage{
 	quality.Stage,
 }
 
-// Default has the pipelines of runs that name none, by what they make.
+// Default has the pipelines of runs that name none, for tables and for images.
 var Default = struct{ Tables, Images string }{Tables: "marginals", Images: "embed"}
 
 // Named returns a pipeline; ok is false for none.
@@ -49,7 +48,7 @@ func Named(name string) (p pipeline.Pipeline, ok bool) {
 	return All[i], true
 }
 
-// Warm returns the pipelines whose releases are warm starts of runs of others.
+// Warm returns the pipelines whose releases can be warm starts of other pipelines' runs.
 func Warm() []pipeline.Pipeline {
 	return slices.DeleteFunc(slices.Clone(All), func(p pipeline.Pipeline) bool { return p.Warm == nil })
 }
@@ -65,7 +64,7 @@ func Asks(p pipeline.Pipeline) []string {
 	return all
 }
 
-// StageNamed returns a stage that is there.
+// StageNamed returns an existing stage.
 func StageNamed(name string) pipeline.Stage {
 	return Stages[slices.IndexFunc(Stages, func(s pipeline.Stage) bool { return s.Name == name })]
 }
@@ -86,7 +85,7 @@ func LoadModel(dir string) (pipeline.Model, error) {
 	return pipeline.LoadModel(dir, kinds...)
 }
 
-// Names returns the names of the pipelines that fulfil a condition, nil for all.
+// Names returns the names of the pipelines that fulfil a condition; nil means all.
 func Names(of func(pipeline.Pipeline) bool) (names []string) {
 	for _, p := range All {
 		if of == nil || of(p) {
@@ -111,7 +110,7 @@ func Sections() map[string]pipeline.Options {
 	return sections
 }
 
-// StageQuestions returns all that stages ask, in the order in which reports tell of it.
+// StageQuestions returns the questions of all stages, in the order of reports.
 func StageQuestions() (all []pipeline.StageQuestion) {
 	for _, s := range Stages {
 		all = append(all, s.Asks...)

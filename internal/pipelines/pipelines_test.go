@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipelines/pipelinetest"
 )
 
-// short is the section of an embedding that is soon fitted, which GANs start from.
+// short is the section of an embedding that is fitted quickly, as a warm start for GANs.
 const (
 	short = "{features: {waves: 20}, fit: {steps: 40, batch: 32}, student: {hidden: 8}}"
 	start = "\nembed: " + short

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Authorities reads the certificates of those that a reader trusts, from a PEM file.
+// Authorities reads the certificates of the authorities that a reader trusts, from a PEM file.
 func Authorities(path string) (*x509.CertPool, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Bundle are the files of a run for somebody else, by their names.
+// Bundle has the files of a run for a recipient, by their names.
 type Bundle map[string][]byte
 
 // MaxBundle bounds a bundle and its content, in bytes: the limit of a plain zip file.
@@ -30,7 +30,7 @@ func (b Bundle) Write(w io.Writer) error {
 	})
 }
 
-// writeZip packs files in the order of their names, each as put writes it.
+// writeZip packs files in the order of their names; put writes each of them.
 func writeZip(w io.Writer, names []string, put func(name string, w io.Writer) error) error {
 	z := zip.NewWriter(w)
 	for _, name := range names {
@@ -54,7 +54,7 @@ func (b Bundle) names() []string {
 	return names
 }
 
-// ReadBundle reads a bundle of a size, and refuses one that packing its files again would not give.
+// ReadBundle reads a bundle of a size, and refuses it if packing its files again would give other bytes.
 func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	if size > MaxBundle {
 		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrBundle, int64(MaxBundle))
@@ -67,7 +67,7 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
 	}
 	b := Bundle{}
-	left := size // files are packed as they are: no more than the zip file has
+	left := size // files are uncompressed: together they are no larger than the zip file
 	for _, f := range z.File {
 		if b[f.Name] != nil || !fs.ValidPath(f.Name) || f.Method != zip.Store {
 			return nil, fmt.Errorf("%w: %q stands there twice, or another program packed it: unpack it, and verify "+
@@ -89,8 +89,8 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	return b, nil
 }
 
-// boundedList refuses a zip file whose directory, at its end, exceeds the memory for a manifest's files. Reading it
-// takes several times its size.
+// boundedList refuses a zip file whose directory, at its end, is larger than a manifest's files need. Reading
+// it takes several times its size in memory.
 func boundedList(r io.ReaderAt, size int64) error {
 	const endBytes = 22 // without a comment
 	end := make([]byte, endBytes)

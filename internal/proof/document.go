@@ -6,13 +6,13 @@ import (
 	"errors"
 )
 
-// document is a file of a proof, which has one text.
+// document is a file of a proof. Each document has exactly one text.
 type document interface {
 	validate() error
 	Canonical() ([]byte, error)
 }
 
-// parse reads the text of a document, and no other text that would mean the same.
+// parse reads the text of a document, and refuses any other text with the same meaning.
 func parse[D document](raw []byte) (d D, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Folder are the files of a folder that others may have made: no link leads out of it, and nothing is opened that is
-// no file. A pipe would keep the reader waiting, and a device has no end.
+// Folder has the files of a folder that others may have made. It follows no link out of the folder, and opens
+// only regular files. A pipe would make the reader wait, and a device has no end.
 type Folder struct{ root *os.Root }
 
-// OpenFolder opens a folder. Close it.
+// OpenFolder opens a folder. The caller must close it.
 func OpenFolder(path string) (*Folder, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestANameIsOneLine(t *testing.T) {
 	}
 }
 
-// A zip file of nothing but names takes no more memory than one that could be a bundle.
+// A zip file with names only takes no more memory than one that could be a bundle.
 func TestABundleHasNoEndlessList(t *testing.T) {
 	t.Parallel()
 	many := Bundle{}

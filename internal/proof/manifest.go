@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The files of a proof, beside those that are given out.
+// The files of a proof, besides the released ones.
 const (
 	ManifestFile   = "manifest.json"
 	SignaturesFile = "signatures.json"
@@ -28,20 +28,20 @@ const (
 	schemaFile     = "model/schema.yaml"
 )
 
-// rowsFiles are the names of a run's rows in the forms that they are written in. A run has one of them.
+// rowsFiles are the names of a run's rows in each form. A run has one of them.
 var rowsFiles = []string{"synthetic." + tabular.CSV, "synthetic." + tabular.Parquet}
 
 // maxManifest bounds the size of a manifest, in bytes: it has a line of about 150 bytes for each file.
 const maxManifest = 1 << 20
 
-// Manifest lists the files that a run gives out.
+// Manifest lists the files that a run releases.
 type Manifest struct {
 	Run   string `json:"run"`
 	Rows  int    `json:"rows"`
 	Files []File `json:"files"` // in the order of their names
 }
 
-// File is one that is given out. Name is its path in the folder, with slashes.
+// File is a released file. Name is its path in the folder, with slashes.
 type File struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
@@ -66,7 +66,7 @@ func MakeManifest(run string, rows int, folder string, names []string) (Manifest
 	return m, m.validate()
 }
 
-// listed is a file on the disk under its name in a list.
+// listed returns a file on disk under its name in a list.
 func listed(name, path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,13 +82,13 @@ func digest(r io.Reader) (sum string, n int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), n, err
 }
 
-// Canonical is the one text of a manifest.
+// Canonical returns the only valid text of a manifest.
 func (m Manifest) Canonical() ([]byte, error) {
 	raw, err := json.MarshalIndent(m, "", "  ")
 	return append(raw, '\n'), err
 }
 
-// ParseManifest reads the text of a manifest, and no other text that would mean the same.
+// ParseManifest reads the text of a manifest, and refuses any other text with the same meaning.
 func ParseManifest(raw []byte) (Manifest, error) {
 	m, err := parse[Manifest](raw)
 	if err != nil {
@@ -107,7 +107,7 @@ func (m Manifest) validate() error {
 	return validFiles(m.Files)
 }
 
-// validFiles refuses a list of files that is not in the order of names, or has names and digests that are none.
+// validFiles refuses a list of files that is not in the order of names, or has invalid names or digests.
 func validFiles(files []File) error {
 	for i, f := range files {
 		switch raw, err := hex.DecodeString(f.SHA256); {
@@ -122,13 +122,13 @@ func validFiles(files []File) error {
 	return nil
 }
 
-// printable says whether a name is one line, and the line that a reader sees.
+// printable tells whether a name is one line, and looks to a reader as it is.
 func printable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// ReadManifest reads the manifest of a folder, which must be the one that the certificate names. The files are not
-// looked at. It returns its text too.
+// ReadManifest reads the manifest of a folder, which must be the one that the certificate names. It does not
+// read the files. It also returns the manifest's text.
 func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []byte, err error) {
 	raw, err = readFile(folder, ManifestFile, maxManifest)
 	if err == nil {

@@ -42,7 +42,7 @@ func (f Findings) names() []string {
 	return names
 }
 
-// VerifyBundle is Verify for a bundle, which may hold nothing but what [Pack] puts there.
+// VerifyBundle is Verify for a bundle, which may only contain what [Pack] puts there.
 func VerifyBundle(b Bundle, authorities *x509.CertPool) Findings {
 	found := Verify(b, authorities)
 	if found.Err() != nil {
@@ -60,7 +60,7 @@ func VerifyBundle(b Bundle, authorities *x509.CertPool) Findings {
 	return found
 }
 
-// readme is the text for who gets a bundle. It follows from the rest.
+// readme is the text for the recipient of a bundle. It follows from the rest.
 func readme(found Findings) []byte {
 	m, c := found.manifest, found.Certificate
 	var b strings.Builder

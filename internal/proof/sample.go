@@ -17,9 +17,9 @@ const SampleSuffix = ".manifest.json"
 // Sample lists rows that were drawn from a model after its run, and the model's files. Nobody signs it.
 type Sample struct {
 	Rows  int    `json:"rows"`
-	Files []File `json:"files"` // what was written, by names in the folder of the list
+	Files []File `json:"files"` // the written files, by names in the folder of the list
 	Model []File `json:"model"` // as in the run's list: model/...
-	// Run and ManifestSHA256 are those of the run's list, if it is beside the model's folder.
+	// Run and ManifestSHA256 are those of the run's list, if it is next to the model's folder.
 	Run            string `json:"run,omitempty"`
 	ManifestSHA256 string `json:"manifest_sha256,omitempty"`
 }
@@ -50,7 +50,7 @@ func MakeSample(rows int, files []File, model string, modelFiles []string) (Samp
 	return s, s.validate()
 }
 
-// beside returns the run's list from beside the folder of its model, and its text, which is nil if there is none.
+// beside returns the run's list next to the folder of its model, and its text, which is nil if there is none.
 func beside(model string) (m Manifest, raw []byte, err error) {
 	raw, err = readFile(os.DirFS(filepath.Join(model, "..")), ManifestFile, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +65,8 @@ func beside(model string) (m Manifest, raw []byte, err error) {
 	return m, raw, nil
 }
 
-// ReleasedRows is the number of rows that the run of a model released, by the list beside the model's folder; 0 if
-// there is none.
+// ReleasedRows is the number of rows that the run of a model released, from the list next to the model's
+// folder; 0 if there is none.
 func ReleasedRows(model string) (int, error) {
 	m, _, err := beside(model)
 	return m.Rows, err
@@ -81,17 +81,17 @@ func (s Sample) validate() error {
 	return errors.Join(validFiles(s.Files), validFiles(s.Model))
 }
 
-// Canonical is the one text of a sample's list.
+// Canonical returns the only valid text of a sample's list.
 func (s Sample) Canonical() ([]byte, error) {
 	raw, err := json.MarshalIndent(s, "", "  ")
 	return append(raw, '\n'), err
 }
 
-// CheckSample checks rows that were drawn later, and adds to the findings of a run's folder that they and the model
-// match their list. Nothing can show that the model generated them.
+// CheckSample checks rows that were drawn later. It adds to the findings of a run's folder that the rows and
+// the model match their list. Nothing can show that the model generated them.
 func (f *Findings) CheckSample(path string) {
 	if f.manifestRaw == nil {
-		return // the folder's check said why
+		return // the folder's check has reported why
 	}
 	beside := os.DirFS(filepath.Dir(path))
 	name := filepath.Base(path)

@@ -11,12 +11,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 )
 
-// Sending is the bundle of a run's folder for a recipient that verifies it. Only its lists are read first, and little
-// of it is in memory at a time. Its bytes are those of [Pack].
+// Sending is the bundle of a run's folder, sent to a recipient that verifies it. Only the lists are read first,
+// and little of it is in memory at a time. Its bytes are those of [Pack].
 type Sending struct {
 	folder fs.FS
-	texts  Bundle          // those that are read already
-	files  map[string]File // the others, as the lists have them
+	texts  Bundle          // files that are already read
+	files  map[string]File // the others, as listed
 }
 
 // NewSending reads the lists of a folder. The errors match [ErrManifest] or [ErrSignatures], or say which file cannot
@@ -76,7 +76,7 @@ func (s *Sending) Bytes() int64 {
 	return all
 }
 
-// Write writes the bundle. It fails where a file is not as long as it was, or not the one that is listed.
+// Write writes the bundle. It fails if a file's length has changed, or if its content differs from its list.
 func (s *Sending) Write(w io.Writer) error {
 	names := s.texts.names()
 	for name := range s.files {

@@ -14,26 +14,27 @@ import (
 type Signatures struct {
 	// Ledger are signatures of the ledger's last entry: by the aggregator, and by sites.
 	Ledger []attest.Signature `json:"ledger"`
-	// Reports are those that may be passed on. They are signed, and no part of the manifest: they can be made again.
+	// Reports are the reports for others. They are signed, but not in the manifest, since they can be made
+	// again.
 	Reports []File `json:"reports"`
 	// Release is the student's signature of manifest, certificate and reports; nil if the maker of the rows had no
 	// certificate.
 	Release *attest.Signature `json:"release,omitempty"`
 }
 
-// maxSignatures bounds the bytes of a file: a signature has some 1.5 KiB with its certificates.
+// maxSignatures bounds the bytes of a file: a signature has about 1.5 KiB with its certificates.
 const maxSignatures = 32 << 20
 
 // ErrSignatures matches, with errors.Is, the error that signatures are malformed.
 var ErrSignatures = errors.New("not the signatures of a run")
 
-// Canonical is the one text of signatures.
+// Canonical returns the only valid text of signatures.
 func (s Signatures) Canonical() ([]byte, error) {
 	raw, err := json.MarshalIndent(s, "", " ")
 	return append(raw, '\n'), err
 }
 
-// ParseSignatures reads the text of signatures, and no other text that would mean the same.
+// ParseSignatures reads the text of signatures, and refuses any other text with the same meaning.
 func ParseSignatures(raw []byte) (Signatures, error) {
 	s, err := parse[Signatures](raw)
 	if err != nil {
@@ -53,7 +54,7 @@ func ReleaseOf(run string, manifest, certificate []byte, reports []File) attest.
 	return attest.Release(run, sumOf(manifest), sumOf(certificate), lines...)
 }
 
-// FileOf lists a file by its text.
+// FileOf lists a file with this text.
 func FileOf(name string, text []byte) File {
 	return File{Name: name, Bytes: int64(len(text)), SHA256: sumOf(text)}
 }

@@ -23,9 +23,9 @@ type State string
 
 // The states of a check, from good to bad.
 const (
-	// Proven: it follows from what somebody signed whom the authority knows, or from arithmetic.
+	// Proven: it follows from a signature by a peer that the authority certified, or from arithmetic.
 	Proven State = "proven"
-	// Stated: somebody says so, and nothing here could show otherwise.
+	// Stated: somebody says so, and nothing here could disprove it.
 	Stated State = "stated"
 	// Unsigned: it is consistent, but no peer that the reader named signed it. Anybody can have made it.
 	Unsigned State = "unsigned"
@@ -35,12 +35,12 @@ const (
 	Failed State = "failed"
 )
 
-// Check is one thing that was looked at.
+// Check is one check.
 type Check struct {
 	What  string `json:"what"` // a file, or a claim
 	State State  `json:"state"`
-	By    string `json:"by,omitempty"` // whose word it is
-	Says  string `json:"says"`         // what that comes to, or what is wrong and what to do
+	By    string `json:"by,omitempty"` // who stated or signed it
+	Says  string `json:"says"`         // the conclusion, or what is wrong and what to do
 }
 
 // Findings are all checks of a folder, in their order.
@@ -58,7 +58,7 @@ type Findings struct {
 	signatures  Signatures
 }
 
-// Worst is the worst state of a check; stated ones count as proven.
+// Worst is the worst state of a check; Stated counts as Proven.
 func (f Findings) Worst() State {
 	order := []State{Proven, Unsigned, Missing, Failed}
 	worst := 0
@@ -68,7 +68,7 @@ func (f Findings) Worst() State {
 	return order[worst]
 }
 
-// Err is the first check that failed, nil where none did.
+// Err is the first failed check, nil if none failed.
 func (f Findings) Err() error {
 	for _, c := range f.Checks {
 		if c.State == Failed {
@@ -84,9 +84,9 @@ func (f *Findings) add(what string, state State, by, says string) {
 
 func (f *Findings) fail(what string, err error) { f.add(what, Failed, "", err.Error()) }
 
-// Verify checks a folder of a run: its files, its certificate, the ledger and the signatures. authorities are those
-// that the reader trusts. Without any, nothing is proven, because the maker of the files can also have made the
-// signatures.
+// Verify checks a folder of a run: its files, its certificate, the ledger and the signatures. authorities are
+// those that the reader trusts. Without any, nothing is proven, because the maker of the files can also have
+// made the signatures.
 func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	v := &verification{folder: folder, authorities: authorities}
 	if v.readCertificate() && v.readLedger() {
@@ -100,8 +100,8 @@ func Verify(folder fs.FS, authorities *x509.CertPool) Findings {
 	return v.Findings
 }
 
-// CheckFiles checks the files of a folder against its manifest, and that against a certificate, which was verified.
-// It returns the manifest.
+// CheckFiles checks the files of a folder against its manifest, and the manifest against a verified
+// certificate. It returns the manifest.
 func CheckFiles(folder fs.FS, c certificate.Certificate) (Manifest, error) {
 	m, _, err := ReadManifest(folder, c)
 	if err != nil {
@@ -110,7 +110,7 @@ func CheckFiles(folder fs.FS, c certificate.Certificate) (Manifest, error) {
 	return m, m.Check(folder)
 }
 
-// verification is one folder's, under way.
+// verification is a folder's verification in progress.
 type verification struct {
 	Findings
 	folder      fs.FS
@@ -163,7 +163,7 @@ func (v *verification) readCertificate() bool {
 	return true
 }
 
-// maxLedger bounds a ledger, in bytes: one of a million releases has some 500 MiB.
+// maxLedger bounds a ledger, in bytes: a million releases take about 500 MiB.
 const maxLedger = 2 << 30
 
 func (v *verification) readLedger() bool {
@@ -200,8 +200,8 @@ func (v *verification) readSignatures() {
 	}
 }
 
-// believe checks a signature of a statement by somebody in a role, whose name is looked at by the caller, and that
-// its certificate was valid on a day. Without authorities it returns false and no error.
+// believe checks a signature of a statement by a peer in a role, and that its certificate was valid on a day.
+// The caller checks the name. Without authorities it returns false and no error.
 func (v *verification) believe(g attest.Signature, s attest.Statement, role certs.Role, day string) (by attest.Signer,
 	believed bool, err error) {
 	by, err = g.Check(s)
@@ -214,7 +214,7 @@ func (v *verification) believe(g attest.Signature, s attest.Statement, role cert
 	return by, true, by.Under(v.authorities, day)
 }
 
-// state is that of what somebody signed.
+// state is the state of a signed statement.
 func (v *verification) state(believed bool) State {
 	if believed {
 		return Proven
@@ -222,8 +222,9 @@ func (v *verification) state(believed bool) State {
 	return Unsigned
 }
 
-// witnesses are the sites that must sign the ledger's end: those of the run's roster or, where nothing was asked in it,
-// of the runs that it went on from. An aggregator alone must not be able to write a ledger that is believed.
+// witnesses returns the sites that must sign the ledger's end. These are the sites of the run's roster or, if
+// the run asked nothing, of the runs that it continued. An aggregator alone must not be able to write a ledger
+// that is believed.
 func (v *verification) witnesses() (sites []string) {
 	asked := v.run.Roster
 	if len(asked) == 0 {
@@ -257,7 +258,7 @@ func (v *verification) checkLedgerSignatures() {
 			err = v.isMember(by)
 		}
 		switch {
-		case errors.Is(err, certs.ErrForeign): // it signed, and which authority to name is all that is to be found out
+		case errors.Is(err, certs.ErrForeign): // it signed; the error says which authority to name
 			aggregator = aggregator || role == certs.RoleAggregator
 			delete(missing, by.Name)
 			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w: is --authority that of the "+
@@ -271,7 +272,7 @@ func (v *verification) checkLedgerSignatures() {
 			delete(missing, by.Name)
 			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it "+
 				"was shown")
-		default: // a site that came later, or another node of one
+		default: // a site that joined later, or another node of a site
 			v.add("the ledger's end", v.state(believed), by.Identity.String(), "signed too, and was not asked first")
 		}
 	}
@@ -340,8 +341,8 @@ func (v *verification) checkManifest() {
 	}
 }
 
-// checkRows checks schema and number of rows against certificate and ledger. Rows that are not the listed ones may have
-// any size, and are not read.
+// checkRows checks schema and number of rows against certificate and ledger. Rows that differ from the listed
+// ones may have any size, and are not read.
 func (v *verification) checkRows() {
 	if !v.whole {
 		return
@@ -374,7 +375,8 @@ func (v *verification) checkRows() {
 	}
 }
 
-// checkColumnsFromRows holds the columns outside the guarantee against the schema, which says so itself.
+// checkColumnsFromRows compares the certificate's columns outside the guarantee with those that the schema
+// names.
 func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	own, stated := schema.ColumnsFromRows(), v.certificate.ColumnsFromRows
 	switch {
@@ -385,7 +387,7 @@ func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	}
 }
 
-// decodeRows reads the rows, which are the listed ones.
+// decodeRows reads the listed rows.
 func (v *verification) decodeRows(schema *partition.Schema, name string) (*partition.Table, error) {
 	rows, err := v.folder.Open(name)
 	if err != nil {
@@ -447,7 +449,7 @@ func (v *verification) checkRelease() {
 	}
 }
 
-// stated names what nothing here can show.
+// stated lists what nothing here can prove.
 func (v *verification) stated() {
 	if v.manifestRaw == nil {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-dp/conclave/partition/dates"
 )
 
-// Set fills in a field of [Column.Unfinished] as a person answers it, categories and prefixes with | between them. An
-// empty answer leaves TODO. Where nothing is left to do the person answers for the column, which then has no source.
-// Errors say what is wrong with the answer, and what to do.
+// Set fills in a field of [Column.Unfinished] with a person's answer, categories and prefixes separated by |.
+// An empty answer leaves TODO. When nothing is left to fill in, the person is responsible for the column, which
+// then has no source. Errors say what is wrong with the answer, and what to do.
 func (c *Column) Set(field, answer string) error {
 	if answer = strings.TrimSpace(answer); answer == "" {
 		return nil
@@ -58,7 +58,7 @@ func (c *Column) setBound(field, answer string) error {
 	return nil
 }
 
-// rising tells whether bounds that can be read rise.
+// rising tells whether the bounds rise, if both can be read.
 func (c *Column) rising(lower, upper string) bool {
 	if c.Kind == kindDate || c.Kind == kindDatetime {
 		from, _ := dates.ReadISO(lower)

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// key is how names are compared: small letters and digits alone.
+// key is the form in which names are compared: only small letters and digits.
 func key(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -34,7 +34,7 @@ func key(name string) string {
 	return b.String()
 }
 
-// match is what a name stands for: a variable, and a unit of it or nil where the name leaves open which.
+// match is the meaning of a name: a variable, and its unit, which is nil if the name leaves it open.
 type match struct {
 	variable *variable
 	unit     *unit
@@ -78,12 +78,12 @@ func (v *variable) choices() string {
 	return strings.Join(all, "; ")
 }
 
-// answers are pairs of words for no and yes, which are public wherever they stand.
+// answers are pairs of words for no and yes. They are public knowledge in any table.
 var answers = [][]string{{"no", "yes"}, {"No", "Yes"}, {"NO", "YES"}, {"n", "y"}, {"N", "Y"}, {"nein", "ja"},
 	{"Nein", "Ja"}, {"NEIN", "JA"}, {"n", "j"}, {"N", "J"}, {"false", "true"}, {"False", "True"}, {"FALSE", "TRUE"},
 	{"f", "t"}}
 
-// firstWith is the first of sets that has all values of the cells.
+// firstWith is the first of sets that contains all values of the cells.
 func firstWith(sets [][]string, values map[string]int) []string {
 	for _, set := range sets {
 		all := len(values) > 0

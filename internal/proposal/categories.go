@@ -8,13 +8,13 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// A value is proposed as a category where at least frequentRows rows and frequentShare of all rows have it: then it is
-// hardly about one of them. That is no guarantee, and the column has source: rows.
+// A value is proposed as a category if at least frequentRows rows and frequentShare of all rows have it: it
+// then hardly identifies a single row. That is no guarantee, and the column has source: rows.
 const (
 	frequentRows  = 20
 	frequentShare = 0.01
-	// mostRare is how many of a column's cells may have a value that is too rare to be listed; of more, a person
-	// lists all.
+	// mostRare is the largest share of a column's cells whose values are too rare to be listed. Above it, a
+	// person lists all values.
 	mostRare = 0.5
 )
 
@@ -38,7 +38,7 @@ func (m *maker) categorical(c *Column, p *profile, e entry) {
 	}
 }
 
-// frequent takes the categories that many rows have, in alphabetical order, which does not depend on how many.
+// frequent takes the categories that many rows have, in alphabetical order, which does not reveal their counts.
 func (m *maker) frequent(c *Column, p *profile) {
 	least, covered := max(frequentRows, int(math.Ceil(frequentShare*float64(m.table.rows)))), 0
 	var frequent []string
@@ -60,12 +60,12 @@ func (m *maker) frequent(c *Column, p *profile) {
 	}
 }
 
-// roundOutward makes bounds whole numbers.
+// roundOutward rounds bounds outward to whole numbers.
 func roundOutward(lower, upper string) (string, string) {
 	whole := func(bound string, to func(float64) float64) string {
 		v, fault := partition.ParseNumber(bound)
 		if fault != nil || v == math.Trunc(v) {
-			return bound // TODO, or whole as it is
+			return bound // TODO, or a whole number already
 		}
 		return strconv.FormatFloat(to(v), 'f', -1, 64)
 	}

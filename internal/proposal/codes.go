@@ -25,12 +25,12 @@ var (
 	atcGroups   = strings.Split("ABCDGHJLMNPRSV", "")
 )
 
-// manyCodes is how many different values make codes of cells that only have the form of a short ICD-10 code, as
-// beds do.
+// manyCodes is the number of different values from which cells count as codes although they have only the form
+// of a short ICD-10 code. Names of beds have that form too.
 const manyCodes = 20
 
-// codesOf tells the public prefixes of a column's codes; nil where the cells are none. Not sure are those that other
-// things, such as beds and samples, are written like.
+// codesOf returns the public prefixes of a column's codes; nil if the cells are not codes. sure is false if the
+// cells may be something else, such as beds and samples.
 func (p *profile) codesOf() (prefixes []string, sure bool) {
 	switch {
 	case p.cells == 0:
@@ -46,20 +46,20 @@ func (p *profile) codesOf() (prefixes []string, sure bool) {
 
 const (
 	defaultPrefixes = 30
-	// cellDeviations is how many standard deviations of the noise a prefix should have of records on average.
+	// cellDeviations is the desired mean number of records per prefix, in standard deviations of the noise.
 	cellDeviations = 10
-	// countsShare is what the pipeline marginals spends on counts of columns, of its squared budget.
+	// countsShare is the share of its squared budget that the pipeline marginals spends on counts of columns.
 	countsShare = 0.3
 )
 
-// MostPrefixes is how many prefixes a column of codes should have at most: each should have some 10 standard deviations
-// of the noise of a count. All columns are counted at once, by the Gaussian mechanism with the constant of Dwork and
-// Roth (2014, theorem A.1) at delta = 1/(10 rows):
+// MostPrefixes is the largest useful number of prefixes of a column of codes: each should have about 10
+// standard deviations of the noise of a count. All columns are counted at once, by the Gaussian mechanism with
+// the constant of Dwork and Roth (2014, theorem A.1) at delta = 1/(10 rows):
 //
 //	deviation = sqrt(columns / 0.3) sqrt(2 ln(12.5 rows)) / epsilon
 //	most      = rows / (10 deviation)
 //
-// The result is at least 1. Without rows or epsilon, which are 0 then, it is 30.
+// The result is at least 1. If rows or epsilon are 0, which means unknown, it is 30.
 func MostPrefixes(rows, columns int, epsilon float64) int {
 	if rows == 0 || epsilon == 0 {
 		return defaultPrefixes

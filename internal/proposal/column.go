@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// The kinds of proposed columns, in the words of a schema. Free text is none of a schema's: such columns are ignored.
+// The kinds of proposed columns, in the words of a schema. A schema has no free text: such columns are ignored.
 const (
 	kindInteger     = string(partition.Integer)
 	kindContinuous  = string(partition.Continuous)
@@ -20,31 +20,32 @@ const (
 	kindCode        = string(partition.Code)
 	kindIdentifier  = string(partition.Identifier)
 	freeText        = string(partition.Text)
-	// anyNumber is a dictionary's word for numbers, whole or not: the cells tell.
+	// anyNumber is a dictionary's word for numbers. The cells decide whether they are whole.
 	anyNumber = "number"
 )
 
-// mostClasses is how many different whole numbers make a label one of classes.
+// mostClasses is the largest number of different whole numbers for which a label has classes.
 const mostClasses = 20
 
-// Column is a column as it is proposed. Values are as a schema spells them, partition.Todo where a person must say.
+// Column is a proposed column. Values are spelled as in a schema, or partition.Todo if a person must fill them
+// in.
 type Column struct {
 	Name         string
 	Kind         string
 	Nullable     bool
 	Lower, Upper string
 	Scale        string
-	Categories   []string // nil where they are still to be listed
+	Categories   []string // nil if they must still be listed
 	Names        []string
 	Format       string
 	Resolution   string
 	Prefixes     []string // as Categories
 	Codes        string   // the list, beside the schema
 	Pattern      string
-	Source       partition.Source // partition.Todo where something is left to do
+	Source       partition.Source // partition.Todo if a field is unfinished
 	Doc          string
-	Hint         string // how to fill in what is unfinished
-	Remark       string // what else a person must do or know
+	Hint         string // how to fill in unfinished fields
+	Remark       string // anything else that a person must do or know
 }
 
 // Unfinished are the fields of a column that a person must fill in, in the order of a schema.
@@ -63,7 +64,7 @@ func (c *Column) Unfinished() (fields []string) {
 	return fields
 }
 
-// maker makes columns of what was gathered, and of public knowledge.
+// maker makes columns from the profiles and from public knowledge.
 type maker struct {
 	table      *table
 	dictionary *dictionary
@@ -71,8 +72,8 @@ type maker struct {
 	folder     string // of the schema
 }
 
-// column proposes a column; what is free text has that kind, and as remark why. A label of few numbers is one of
-// classes.
+// column proposes a column. Free text has that kind, and the reason as remark. A label with few different
+// numbers has classes.
 func (m *maker) column(p *profile, label bool) (Column, error) {
 	e, _ := m.dictionary.of(p.name)
 	if 2*p.notNumbers(e) > p.cells {
@@ -108,15 +109,15 @@ func (m *maker) column(p *profile, label bool) (Column, error) {
 	return c, err
 }
 
-// hint adds to how the column is finished.
+// hint adds to the advice on unfinished fields.
 func (c *Column) hint(format string, args ...any) {
 	c.Hint = joined(c.Hint, fmt.Sprintf(format, args...))
 }
 
-// remark adds to what a person must do or know beside that.
+// remark adds to the other remarks for a person.
 func (c *Column) remark(text string) { c.Remark = joined(c.Remark, text) }
 
-// Comment is what stands behind the column in the schema.
+// Comment is the comment after the column in the schema.
 func (c *Column) Comment() string { return joined(c.Hint, c.Remark) }
 
 func joined(a, b string) string {

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// date takes the format that all cells fit, and the dictionary's bounds.
+// date takes the format of all cells, and the dictionary's bounds.
 func (m *maker) date(c *Column, p *profile, e entry) error {
 	c.Lower, c.Upper, c.Format = partition.Todo, partition.Todo, partition.Todo
 	format := c.formatOf(p, e)
@@ -39,7 +39,7 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 	return nil
 }
 
-// formatOf chooses format and kind, by the dictionary where the cells do not contradict it, and returns the format
+// formatOf chooses format and kind, from the dictionary unless the cells contradict it. It returns the format
 // that bounds of the dictionary may have.
 func (c *Column) formatOf(p *profile, e entry) dateFormat {
 	fit := closest(p.formats)
@@ -50,7 +50,7 @@ func (c *Column) formatOf(p *profile, e entry) dateFormat {
 		}
 	}
 	format, stated := formatNamed(e.format)
-	fits := p.others.iso == p.cells || // what is of ISO 8601 is read whatever the format is
+	fits := p.others.iso == p.cells || // ISO 8601 is read with any format
 		slices.ContainsFunc(p.formats, func(i int) bool { return dateFormats[i] == format })
 	switch {
 	case stated && fits:

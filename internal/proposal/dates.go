@@ -10,14 +10,14 @@ import (
 	"github.com/conclave-dp/conclave/partition/dates"
 )
 
-// dateFormat is a way to write days, or days with a time of day, as format: of a schema has it.
+// dateFormat is a way to write days, or days with a time of day, as in a schema's format:.
 type dateFormat struct {
 	format, layout string
 	time           bool
 	short          bool // days and months have no leading zero
 }
 
-// dateFormats are those that are told from cells. The first of several that fit is no better than the others.
+// dateFormats are the formats that are recognized in cells. If several fit, none is preferred.
 var dateFormats = makeDateFormats()
 
 func makeDateFormats() (all []dateFormat) {
@@ -43,7 +43,7 @@ func newDateFormat(format string) dateFormat {
 // The years that a date may have: eight digits are often something else.
 const firstYear, lastYear = 1800, 2199
 
-// fits tells whether a cell is written so.
+// fits tells whether a cell has this format.
 func (f *dateFormat) fits(cell string) bool {
 	if len(cell) < len(f.layout) || len(cell) > len(f.layout)+2 || !f.short && len(cell) > len(f.layout) {
 		return false
@@ -52,8 +52,8 @@ func (f *dateFormat) fits(cell string) bool {
 	return err == nil && t.Year() >= firstYear && t.Year() <= lastYear
 }
 
-// isoFormat is for cells that are days and times of ISO 8601 and have no format in common, as with +00:00 or parts of
-// seconds: they are read whatever the format is.
+// isoFormat is the format for cells that are days and times of ISO 8601 without a common format, such as with
+// +00:00 or parts of seconds: these are read with any format.
 const isoFormat = "YYYY-MM-DDThh:mm:ss"
 
 // shortYear is a date with a year of two digits.
@@ -61,9 +61,9 @@ var shortYear = regexp.MustCompile(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|
 	`( \d\d?:\d\d(:\d\d)?)?$` +
 	`|^\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`)
 
-// otherDates counts cells that are dates in none of dateFormats.
+// otherDates counts cells with dates in none of dateFormats.
 type otherDates struct {
-	iso, clocks, zoned int // as [dates.ReadISO] reads them, those with a time, and those in another zone than UTC
+	iso, clocks, zoned int // as [dates.ReadISO] reads them; those with a time; those in a time zone other than UTC
 	short              int // with years of two digits
 }
 
@@ -86,10 +86,10 @@ func (d *otherDates) add(cell string) {
 	}
 }
 
-// times tells whether all of so many cells are days and times of ISO 8601.
+// times tells whether all cells are days and times of ISO 8601.
 func (d *otherDates) times(cells int) bool { return d.iso+d.zoned == cells && d.clocks+d.zoned > 0 }
 
-// allFormats are the places of all formats.
+// allFormats returns the indices of all formats.
 func allFormats() []int {
 	all := make([]int, len(dateFormats))
 	for i := range all {
@@ -98,8 +98,8 @@ func allFormats() []int {
 	return all
 }
 
-// closest are the formats with leading zeros among those that fit, where there are any: cells of these fit the
-// others too.
+// closest returns the formats with leading zeros among those that fit, if there are any: their cells fit the
+// others as well.
 func closest(formats []int) []int {
 	zeros := slices.DeleteFunc(slices.Clone(formats), func(i int) bool { return dateFormats[i].short })
 	if len(zeros) > 0 {
@@ -108,12 +108,12 @@ func closest(formats []int) []int {
 	return formats
 }
 
-// keepFormats are those of formats in which a cell is written.
+// keepFormats returns the formats that a cell fits.
 func keepFormats(formats []int, cell string) []int {
 	return slices.DeleteFunc(formats, func(i int) bool { return !dateFormats[i].fits(cell) })
 }
 
-// formatNames words formats for a comment.
+// formatNames describes formats for a comment.
 func formatNames(formats []int) string {
 	var all []string
 	for _, i := range formats {
@@ -122,7 +122,8 @@ func formatNames(formats []int) string {
 	return strings.Join(all, " or ")
 }
 
-// fromStrftime is a format of Python's strftime as a schema has it, and ok is false for one that it cannot have.
+// fromStrftime converts a format of Python's strftime to a schema's; ok is false if a schema has no such
+// format.
 func fromStrftime(format string) (f dateFormat, ok bool) {
 	words := strings.NewReplacer("%Y", "YYYY", "%m", "MM", "%d", "DD", "%H", "hh", "%M", "mm", "%S", "ss")
 	return formatNamed(words.Replace(format))
@@ -137,7 +138,7 @@ func formatNamed(format string) (f dateFormat, ok bool) {
 	return dateFormats[i], true
 }
 
-// schemaDate is a bound as a schema has it, from one in ISO form or in the format of the column.
+// schemaDate converts a bound, in ISO form or in the format of the column, to a schema's form.
 func schemaDate(bound string, format dateFormat) (day string, ok bool) {
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 		format.layout} {

@@ -18,27 +18,27 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// CSV is how the files are written, in the words of a schema; what is usual is empty.
+// CSV is the dialect of the files, in the words of a schema; the usual values are empty.
 type CSV struct {
 	Encoding  string // latin1
 	Delimiter string // other than a comma
 	Decimal   string // a comma
 }
 
-// sampleBytes is how much of a file is looked at for the delimiter.
+// sampleBytes is the size of the sample from which the delimiter is found.
 const sampleBytes = 1 << 18
 
 var delimiters = []rune{',', ';', '\t', '|'}
 
-// source is an open CSV file. Cells are as they stand in the file: UTF-8, or one byte a character.
+// source is an open CSV file. Cells are as in the file: UTF-8, or one byte a character.
 type source struct {
 	name      string
 	file      *os.File
-	raw       *tabular.Raw // of what is not CSV
+	raw       *tabular.Raw // for files other than CSV
 	csv       *csv.Reader
 	delimiter rune
 	header    []string
-	row       int // of the record that was read last, from 1
+	row       int // of the last record, from 1
 }
 
 // open reads the header of a file: Parquet, a sheet of a workbook, or CSV, plain or gzipped, in UTF-8, UTF-16 or a
@@ -70,7 +70,7 @@ func open(path string) (*source, error) {
 	return s, nil
 }
 
-// begin finds out how the file is written, and reads its header.
+// begin detects the file's dialect, and reads its header.
 func (s *source) begin() error {
 	plain, err := partition.OpenPlain(s.file, s.name)
 	if err != nil {
@@ -111,7 +111,7 @@ func fromUTF16(r io.Reader, start []byte) io.Reader {
 	return r
 }
 
-// next gives the cells of the next row, which are good until the one after it; nil at the end.
+// next returns the cells of the next row, which are valid until the following call; nil at the end.
 func (s *source) next() ([]string, error) {
 	if s.raw != nil {
 		return s.nextRaw()
@@ -152,10 +152,10 @@ func (s *source) fail(problem, fix string, err error) *partition.InputError {
 	return &partition.InputError{File: s.name, Row: s.row, Problem: problem, Fix: fix, Err: err}
 }
 
-// removeTitle is what to do about a first line that looks like a title.
+// removeTitle is the advice for a first line that looks like a title.
 const removeTitle = "if the first line is a title, remove what stands above the columns' names"
 
-// readError words what the readers found; their own messages hold no cell.
+// readError rewrites the errors of readers, whose messages contain no cell.
 func (s *source) readError(err error) *partition.InputError {
 	var parse *csv.ParseError
 	switch {
@@ -181,8 +181,8 @@ func (s *source) readError(err error) *partition.InputError {
 	return s.fail("cannot read the table", "copy the file again", partition.WithoutPath(err))
 }
 
-// delimiterOf is the delimiter under which the header has most cells, of those under which all lines of a sample have
-// as many as it. Where lines never agree, most cells count alone; a comma is the first of equals.
+// delimiterOf is the delimiter that gives the header most cells, among those that give all lines of a sample
+// the same number. If the lines never agree, only the number of cells counts. Among equals, the comma is first.
 func delimiterOf(sample []byte) rune {
 	best, bestScore := delimiters[0], 0
 	for _, d := range delimiters {
@@ -210,7 +210,7 @@ func delimiterOf(sample []byte) rune {
 	return best
 }
 
-// text is a cell of a file in an encoding as a schema has it.
+// text is a cell of a file, converted from the encoding.
 func (c CSV) text(cell string) string {
 	if c.Encoding == "" {
 		return cell
@@ -222,7 +222,7 @@ func (c CSV) text(cell string) string {
 	return text
 }
 
-// dialect is how the files are written, from the delimiter and what was seen of all cells.
+// dialect determines the dialect of the files from the delimiter and statistics of all cells.
 func dialect(delimiter rune, form textForm, profiles []*profile) (CSV, error) {
 	var c CSV
 	if delimiter != ',' {

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// However a table is written, its proposal is the same but for how it is written.
+// A table in any dialect gives the same proposal, except for the dialect.
 func TestDialects(t *testing.T) {
 	const plain = "größe_cm,rate,sex\n" + "170.5,1.25,F\n181.0,2.5,M\n"
 	table := plain + strings.Repeat("170.5,1.25,F\n", 30)
@@ -48,7 +48,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Semicolons, commas in numbers and in texts: lines that agree decide.
+// Semicolons, and commas in numbers and in texts: the lines that agree decide.
 func TestDelimiters(t *testing.T) {
 	for text, want := range map[string]rune{
 		"a;b;c\n1,5;2,5;3\n":            ';',
@@ -62,7 +62,7 @@ func TestDelimiters(t *testing.T) {
 	}
 }
 
-// Whatever bytes a file has, the proposal is YAML with a column for each of the header, or an error.
+// For any bytes the proposal is YAML with a column for each in the header, or an error.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte("a,b\n1,x\n2,y\n"))
 	f.Add([]byte("größe;b\n1,5;x y\n;03.04.2020\n"))

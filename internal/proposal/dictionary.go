@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// entry is what a data dictionary says of a column; what it does not say is empty.
+// entry is the part of a data dictionary about a column; missing facts are empty.
 type entry struct {
 	name         string
 	kind         string // a kind of schemas, or freeText
@@ -29,7 +29,7 @@ type entry struct {
 	codes        string   // the path of a list of codes
 	doc          string   // description and unit
 	wrong        error    // why its line cannot be read
-	personal     bool     // its cells are of persons, and stay at the site
+	personal     bool     // its cells identify persons, and stay at the site
 }
 
 // dictionary is a data dictionary: public knowledge of a table's columns.
@@ -38,11 +38,11 @@ type dictionary struct {
 	entries map[string]entry // by key
 }
 
-// maxDictionary bounds what is read, in bytes.
+// maxDictionary bounds the size of a dictionary, in bytes.
 const maxDictionary = 16 << 20
 
-// readDictionary reads a data dictionary, whose form is told from its content. Errors are *partition.InputError,
-// of columns all at once.
+// readDictionary reads a data dictionary and detects its form from its content. Errors are
+// *partition.InputError, and report all columns at once.
 func readDictionary(path string) (*dictionary, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readDictionary(path string) (*dictionary, error) {
 	return parseDictionary(raw, path)
 }
 
-// parseDictionary is readDictionary of bytes; path is for errors and for lists of codes.
+// parseDictionary is readDictionary for bytes; path is for errors and for lists of codes.
 func parseDictionary(raw []byte, path string) (*dictionary, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	wrong := func(problem, fix string) (*dictionary, error) {
@@ -101,7 +101,7 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 	return d, nil
 }
 
-// of is what the dictionary says of a column.
+// of returns the dictionary's entry for a column.
 func (d *dictionary) of(column string) (e entry, ok bool) {
 	if d == nil {
 		return e, false
@@ -110,7 +110,7 @@ func (d *dictionary) of(column string) (e entry, ok bool) {
 	return e, ok
 }
 
-// files are the dictionary's own and the lists of codes that it names.
+// files returns the dictionary's file and the lists of codes that it names.
 func (d *dictionary) files() []string {
 	all := []string{d.path}
 	for _, e := range d.entries {
@@ -121,7 +121,7 @@ func (d *dictionary) files() []string {
 	return all
 }
 
-// without are the names of columns that a table does not have, in alphabetical order.
+// without returns the names of columns that a table does not have, in alphabetical order.
 func (d *dictionary) without(profiles []*profile) (names []string) {
 	if d == nil {
 		return nil
@@ -139,7 +139,7 @@ func (d *dictionary) without(profiles []*profile) (names []string) {
 	return names
 }
 
-// readJSON reads what has fields as Frictionless, and what has columns as metadata of SDV.
+// readJSON reads JSON with fields as Frictionless, and JSON with columns as metadata of SDV.
 func readJSON(text []byte) ([]entry, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(text, &top); err != nil {
@@ -155,7 +155,7 @@ func readJSON(text []byte) ([]entry, error) {
 		"of SDV, or a CSV file with the columns name, type, lower and upper")
 }
 
-// check refuses what no column of a schema can have.
+// check refuses values that a schema's column cannot have.
 func (e *entry) check() error {
 	e.name, e.doc = strings.TrimSpace(e.name), strings.Join(strings.Fields(e.doc), " ")
 	switch {
@@ -174,7 +174,7 @@ func (e *entry) check() error {
 		seen[c] = true
 	}
 	if e.isDate() {
-		return nil // as a schema spells days; they are read where the format of the column is known
+		return nil // in a schema's spelling of days; they are read when the format of the column is known
 	}
 	limits := [2]float64{math.Inf(-1), math.Inf(1)}
 	for i, bound := range []string{e.lower, e.upper} {
@@ -192,7 +192,7 @@ func (e *entry) check() error {
 	return nil
 }
 
-// numeric tells whether the dictionary says numbers, and not whether whole ones.
+// numeric tells whether the dictionary says numbers, without saying whether they are whole.
 func (e *entry) numeric() bool {
 	return e.kind == anyNumber ||
 		e.kind == "" && (e.lower != "" || e.upper != "") && len(e.categories) == 0 && e.codes == ""

@@ -91,7 +91,7 @@ func readCSVDictionary(raw []byte) (entries []entry, err error) {
 	}
 }
 
-// bound is a number as a schema has it. Where commas are not the delimiter they may be the decimal point.
+// bound converts a number to a schema's form. If commas are not the delimiter, they may be the decimal point.
 func bound(cell string, delimiter rune) string {
 	if form, _ := numberForm(cell); form == commaNumber && delimiter != ',' {
 		return strings.Replace(cell, ",", ".", 1)

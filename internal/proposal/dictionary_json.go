@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// sdvTable is the metadata that the Synthetic Data Vault keeps of one table (METADATA_SPEC_VERSION V1, or
-// SINGLE_TABLE_V1 of older versions, which is the same).
+// sdvTable is the Synthetic Data Vault's metadata of one table (METADATA_SPEC_VERSION V1, or SINGLE_TABLE_V1 of
+// older versions, which is the same).
 type sdvTable struct {
 	Columns map[string]struct {
 		Type           string `json:"sdtype"`
@@ -22,8 +22,8 @@ type sdvTable struct {
 	PrimaryKey any `json:"primary_key"`
 }
 
-// sdvText are sdtypes of cells that no model learns: they are of a person. Others that are unknown are left to the
-// rows.
+// sdvText are sdtypes of cells that identify a person, and that no model learns. Other unknown types are
+// inferred from the rows.
 var sdvText = []string{"address", "email", "name", "first_name", "last_name", "phone_number", "ssn", "text",
 	"street_address", "license_plate", "ipv4_address", "ipv6_address", "iban", "credit_card_number",
 	"user_agent_string"}
@@ -45,7 +45,7 @@ func readSDV(text []byte) (entries []entry, err error) {
 		table = only
 	}
 	for name, column := range table.Columns {
-		// Identifiers are read and forgotten: nothing of their cells is written either.
+		// Identifiers are read and forgotten: none of their cells are written either.
 		e := entry{name: name, personal: column.Personal && column.Type != "id"}
 		switch column.Type {
 		case "numerical":
@@ -180,7 +180,7 @@ func (f *frictionlessField) entry() (e entry, wrong error) {
 	return e, nil
 }
 
-// scalar is a number as it is spelled, or a text; empty for what is neither.
+// scalar returns a number as spelled, or a text; empty for anything else.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -33,7 +33,7 @@ const frictionless = `{"primaryKey": "who", "fields": [
 		"constraints": {"minimum": "01/02/2015", "maximum": "2020-12-31"}}
 ]}`
 
-// What dictionaries of each form say, by name.
+// The content of dictionaries of each form, by name.
 func TestDictionaries(t *testing.T) {
 	sdv := map[string]entry{
 		"age": {name: "age", kind: kindInteger}, "fare": {name: "fare", kind: kindContinuous},
@@ -71,7 +71,7 @@ func TestDictionaries(t *testing.T) {
 	}
 }
 
-// What is wrong with a dictionary is said with the column, where there is one.
+// Errors in a dictionary name the column, if there is one.
 func TestBadDictionaries(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "d: the dictionary is empty; it needs a line for each column of the table",
@@ -98,7 +98,8 @@ func TestBadDictionaries(t *testing.T) {
 	}
 }
 
-// Where the cells contradict a dictionary it is said: of most cells as an error, of all columns at once.
+// Cells that contradict a dictionary are reported: if they are most cells, as an error, for all columns at
+// once.
 func TestDictionariesThatCellsContradict(t *testing.T) {
 	table := "seen,at,age,dose\n" + strings.Repeat("03.12.2016,soon,41,1\n", 20) + "24.12.2016,2016-01-01,<18,x\n"
 	_, columns := proposed(t, table, `{"fields": [{"name": "seen", "type": "date"}, {"name": "at", "type": "date"},
@@ -134,13 +135,13 @@ func TestDictionariesThatCellsContradict(t *testing.T) {
 	}
 }
 
-// Columns of a dictionary that the table does not have are told.
+// Columns of a dictionary that the table does not have are reported.
 func TestColumnsOfTheDictionaryAlone(t *testing.T) {
 	p, _ := proposed(t, "Age,sex\n41,F\n", "name,type\nage,integer\nheight,number\nbed,\n")
 	testkit.Same(t, "not in the table", []string{"bed", "height"}, p.Unknown)
 }
 
-// All columns of a dictionary that are wrong are told at once.
+// All wrong columns of a dictionary are reported at once.
 func TestAllThatIsWrongWithADictionary(t *testing.T) {
 	_, err := parseDictionary([]byte("name,type,lower,upper\nage,integer,90,20\nbp,,0,1\nBP,,0,1\nfoo,zzz,,\n"), "d")
 	want := []string{`d, column "age": lower must be below upper; correct the dictionary`, `d, column "BP": the ` +
@@ -167,7 +168,7 @@ func TestDecimalCommasOfDictionaries(t *testing.T) {
 	}
 }
 
-// A dictionary goes before the cells, but where these cannot be read so.
+// A dictionary takes precedence over the cells, unless the cells contradict it.
 func TestDictionariesAndCells(t *testing.T) {
 	table := "age,grade,dead,dose,seen,remark,score,text\n" + strings.Repeat("41,1,yes,1.5,03/02/2016,mild,0,a\n", 30)
 	_, columns := proposed(t, table, frictionless)
@@ -195,7 +196,7 @@ func TestDictionariesAndCells(t *testing.T) {
 	}
 }
 
-// SDV's numbers are whole where the cells are, and SDV does not say otherwise.
+// SDV's numbers are whole if the cells are whole, and SDV does not say otherwise.
 func TestNumbersOfSDV(t *testing.T) {
 	_, columns := proposed(t, "whole,half,empty,said\n"+strings.Repeat("1,1.0,,2\n0,0.5,,3\n", 9), `{"columns": {
 		"whole": {"sdtype": "numerical"}, "half": {"sdtype": "numerical"}, "empty": {"sdtype": "numerical"},
@@ -229,7 +230,8 @@ func FuzzCSVDictionary(f *testing.F)          { fuzzDictionary(f, csvDictionary)
 func FuzzSDVMetadata(f *testing.F)            { fuzzDictionary(f, sdvMetadata) }
 func FuzzFrictionlessDictionary(f *testing.F) { fuzzDictionary(f, frictionless) }
 
-// Of columns that metadata of SDV calls personal nothing is written: they stay at the site, but for identifiers.
+// Nothing is written about columns that SDV's metadata calls personal: they stay at the site, except
+// identifiers.
 func TestPersonalColumns(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("city,postcode,born,pay,what,none,who\n")

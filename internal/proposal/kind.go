@@ -6,27 +6,28 @@ import (
 )
 
 const (
-	// fewCells are too few to tell identifiers and free text from categories.
+	// with fewer cells, identifiers and free text cannot be distinguished from categories.
 	fewCells = 20
-	// severalIDs is how many different values a column with the name of an identifier of persons or cases has at least.
+	// severalIDs is the smallest number of different values of a column that is named like an identifier of
+	// persons or cases.
 	severalIDs = 50
-	// wideNumber is how many digits numbers of one width have that are identifiers.
+	// wideNumber is the number of digits from which numbers of equal width are identifiers.
 	wideNumber = 6
 	// longText is the mean length of free text in bytes.
 	longText = 30
 )
 
 var (
-	// idNames are names of identifiers of persons and cases, which several rows may share; keys.
+	// idNames are names of identifiers of persons and cases, which several rows may share; in the form of key.
 	idNames = regexp.MustCompile(`^(mrn|pid|pat|patid|patnr|patient(en)?(id|nr|no|number|nummer|key)?|(subject|` +
 		`person|proband|member|case|fall|encounter|visit|admission|aufnahme|stay|hadm|icustay|versicherten|kv)` +
 		`(id|nr|no|number|nummer)|ssn|nhsnumber)$`)
-	// idEnding is how other names of identifiers end.
+	// idEnding matches the end of other names of identifiers.
 	idEnding = regexp.MustCompile(`(^|[^A-Za-z0-9])(?i:id|ids|uuid|guid|nr|key)$|[a-z](ID|Id|Nr|UUID)$`)
 )
 
-// kind tells what a column is, and what is to be said about that. The dictionary knows better than the cells, where
-// these can be read so at all.
+// kind returns the kind of a column, and a remark about it. The dictionary takes precedence over the cells, if
+// these can be read in that way.
 func (p *profile) kind(e entry) (kind, remark string) {
 	if e.personal {
 		return freeText, "personal (SDV metadata)"
@@ -54,7 +55,7 @@ func (p *profile) kind(e entry) (kind, remark string) {
 	case len(e.categories) > 0 && !(e.kind == kindBinary && kind == kindBinary):
 		return kindCategorical, ""
 	case e.kind == kindBinary && kind != kindBinary:
-		return kindCategorical, "" // other words than 0 and 1
+		return kindCategorical, "" // words other than 0 and 1
 	case e.kind == kindInteger && kind == kindContinuous && p.integral < p.cells:
 		return kindContinuous, "the dictionary says whole numbers, and some cells have decimals"
 	case e.kind == freeText:
@@ -65,7 +66,7 @@ func (p *profile) kind(e entry) (kind, remark string) {
 	return kind, p.why(kind)
 }
 
-// notNumbers is how many cells are no numbers where the dictionary has a type or bounds of numbers.
+// notNumbers is the number of cells that are not numbers, if the dictionary has a type or bounds of numbers.
 func (p *profile) notNumbers(e entry) int {
 	numbers := e.kind == kindInteger || e.kind == kindContinuous || e.numeric()
 	if !numbers || e.personal || len(e.categories) > 0 || e.codes != "" {
@@ -73,7 +74,7 @@ func (p *profile) notNumbers(e entry) int {
 	}
 	strange := p.cells - p.whole - p.point - p.comma
 	if len(p.formats) == 0 && p.others.short < p.cells {
-		strange -= p.grouped // 01.02.2024 looks like one
+		strange -= p.grouped // 01.02.2024 looks like a grouped number
 	}
 	return strange
 }
@@ -89,7 +90,7 @@ func (p *profile) why(kind string) string {
 	return ""
 }
 
-// cellKind is the kind that the cells have; empty where none has a value.
+// cellKind is the kind inferred from the cells; empty if no cell has a value.
 func (p *profile) cellKind() string {
 	known, common := builtIn(p.name)
 	switch {
@@ -123,7 +124,7 @@ func (p *profile) cellKind() string {
 	return kindCategorical
 }
 
-// numberKind is the kind of a column of numbers; measured and classes are what its name stands for.
+// numberKind is the kind of a column of numbers; measured and classes follow from its name.
 func (p *profile) numberKind(measured, classes bool) string {
 	switch {
 	case p.zeroOne == p.cells && !measured:
@@ -138,7 +139,8 @@ func (p *profile) numberKind(measured, classes bool) string {
 	return kindInteger
 }
 
-// isIdentifier goes by the name where that is clear, and else by cells that are all different and of the form of a key.
+// isIdentifier decides by the name if that is clear. Otherwise the cells must all be different and have the
+// form of a key.
 func (p *profile) isIdentifier() bool {
 	switch {
 	case idNames.MatchString(strings.ReplaceAll(key(p.name), "_", "")):
@@ -153,7 +155,7 @@ func (p *profile) isIdentifier() bool {
 	return p.digits == p.cells && p.point+p.comma == 0
 }
 
-// isText tells free text, and names of persons and places, from categories.
+// isText distinguishes free text, and names of persons and places, from categories.
 func (p *profile) isText() bool {
 	if p.cells < fewCells || !p.mostlyDistinct() {
 		return false

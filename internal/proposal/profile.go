@@ -5,43 +5,43 @@ import (
 	"unicode/utf8"
 )
 
-// mostValues bounds the different values of a column that are counted: what has more is no category, and is as good
-// as distinct.
+// mostValues bounds the different values of a column that are counted. A column with more has no categories,
+// and counts as distinct.
 const mostValues = 10_000
 
-// profile is what is gathered of a column in one pass. It is as private as the rows.
+// profile is the statistics of a column from one pass. It is as private as the rows.
 type profile struct {
 	name string
 
 	cells, empty, words int // words of cells without a value, such as NA; cells has the others
-	whole, zeroOne      int // in digits alone; 0 and 1, however they are written
+	whole, zeroOne      int // with digits only; 0 and 1, in any spelling
 	point, comma        int // numbers with decimals behind one
 	integral            int // whole numbers, 1.0 among them
 	grouped             int // numbers with separators of thousands
 	leadingZero         int
-	formats             []int // of dateFormats, in which all cells so far are written
+	formats             []int // dateFormats that all cells so far fit
 	others              otherDates
 
 	icd, dotted, atc int
 
 	spaced, digits int // cells with spaces, and with digits
 	length         int // of all cells together, in bytes
-	width          int // of each cell, -1 where they differ
+	width          int // of each cell, -1 if they differ
 
 	values   map[string]int
-	many     bool // there are more than mostValues, and values are those that came first
-	repeated bool // a value came twice while values were counted
+	many     bool // there are more than mostValues, and values has the first ones
+	repeated bool // a value occurred twice while values were counted
 }
 
 func newProfile(name string) *profile {
 	return &profile{name: name, formats: allFormats(), values: make(map[string]int)}
 }
 
-// missingWords stand for a cell without a value in many systems.
+// missingWords mean a cell without a value in many systems.
 var missingWords = map[string]bool{"na": true, "n/a": true, "nan": true, "null": true, "none": true, "?": true,
 	".": true, "-": true, "k.a.": true, "#n/a": true, "nil": true}
 
-// add takes a cell as it stands in the file.
+// add adds a cell as it is in the file.
 func (p *profile) add(cell string) {
 	if cell == "" {
 		p.empty++
@@ -128,7 +128,7 @@ func (p *profile) count(cell string) {
 // numbers tells whether all cells are plain numbers.
 func (p *profile) numbers() bool { return p.cells > 0 && p.whole+p.point+p.comma == p.cells }
 
-// distinct tells whether no value came twice, as far as they are counted.
+// distinct tells whether no value occurred twice, among the counted ones.
 func (p *profile) distinct() bool { return p.cells > 0 && !p.repeated }
 
 // mostlyDistinct tells whether most cells have a value of their own.
@@ -144,7 +144,8 @@ const (
 	groupedNumber
 )
 
-// numberForm tells how a number is written; leading is that it begins with a zero that numbers do not need.
+// numberForm returns how a number is written; leading tells that it begins with a zero that numbers do not
+// need.
 func numberForm(cell string) (f form, leading bool) {
 	text := strings.TrimLeft(cell, "+-")
 	if len(cell)-len(text) > 1 || text == "" || len(text) > 32 {

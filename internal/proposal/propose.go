@@ -10,22 +10,22 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Note says what of a proposal comes from the rows, whatever the sources of its bounds are.
+// Note tells which parts of a proposal come from the rows, whatever the sources of its bounds are.
 const Note = "From the rows come kinds, formats of dates, how the file is written, and which columns have empty " +
 	"cells. No budget pays for that: read the schema as something that you publish."
 
-// Options say what a schema is proposed for.
+// Options describe the table for which a schema is proposed.
 type Options struct {
 	Files      []string // of one table, with one header
 	Dictionary string   // may be empty
 	Label      string   // may be empty
-	// Rows and Epsilon, both or neither, are what prefixes of codes are chosen for.
+	// Rows and Epsilon, both or neither, determine the number of prefixes of codes.
 	Rows    int
 	Epsilon float64
 	Folder  string // that the schema will lie in
 }
 
-// Proposal is a schema that is proposed.
+// Proposal is a proposed schema.
 type Proposal struct {
 	Name    string
 	CSV     CSV
@@ -38,7 +38,7 @@ type Proposal struct {
 	Unknown []string
 }
 
-// Ignored is a column that stays at the site, and why.
+// Ignored is a column that stays at the site, and the reason.
 type Ignored struct{ Name, Why string }
 
 // Propose reads the files once. Errors about files are *partition.InputError, without a cell.
@@ -78,7 +78,8 @@ func Propose(o Options) (*Proposal, error) {
 	return proposed, proposed.SetLabel(o.Label)
 }
 
-// SetLabel names the column that rows are generated for; empty for none. It fails where that cannot be a label.
+// SetLabel names the column that rows are generated for; empty for none. It fails if the column cannot be a
+// label.
 func (p *Proposal) SetLabel(name string) error {
 	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
 	switch {
@@ -96,7 +97,7 @@ func (p *Proposal) SetLabel(name string) error {
 	return nil
 }
 
-// Unfinished is how many columns have something that a person must fill in.
+// Unfinished is the number of columns with a field that a person must fill in.
 func (p *Proposal) Unfinished() (n int) {
 	for i := range p.Columns {
 		if len(p.Columns[i].Unfinished()) > 0 {

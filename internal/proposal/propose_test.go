@@ -23,7 +23,7 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// proposed are the columns of a proposal for a table, as the schema has them, with remarks.
+// proposed returns the columns of a proposal for a table, as in the schema, with remarks.
 func proposed(t testing.TB, table, dictionary string) (p *Proposal, columns map[string]string) {
 	t.Helper()
 	o := Options{Files: []string{write(t, "table.csv", table)}}
@@ -46,7 +46,7 @@ func proposed(t testing.TB, table, dictionary string) (p *Proposal, columns map[
 	return p, columns
 }
 
-// rows makes a table of a column, whose cells a function gives.
+// rows makes a table of one column, with cells from a function.
 func rows(name string, n int, cell func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(name + ",other\n")
@@ -168,7 +168,7 @@ func TestRareValuesDoNotShow(t *testing.T) {
 		"have, from public knowledge", columns["ward"])
 }
 
-// A number of the rows never reaches a proposal: one of a table with other numbers in every cell is the same.
+// Numbers of the rows never reach a proposal: a table with other numbers in every cell has the same proposal.
 func TestNumbersOfTheRowsDoNotShow(t *testing.T) {
 	table := func(seed uint64) string {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -187,7 +187,7 @@ func TestNumbersOfTheRowsDoNotShow(t *testing.T) {
 	}
 }
 
-// The table of a hospital needs nothing but its dictionary.
+// The table of a hospital needs only its dictionary.
 func TestHospital(t *testing.T) {
 	table := string(partitiontest.Hospital(3000))
 	p, columns := proposed(t, table, partitiontest.HospitalDictionary)
@@ -216,7 +216,7 @@ func TestHospital(t *testing.T) {
 		rowsRemark+"; add rarer values from public knowledge, or a run refuses their rows", columns["aufnahmeart"])
 }
 
-// The hospital's table is read by the schema that is proposed for it.
+// The proposed schema reads the hospital's table.
 func TestHospitalIsRead(t *testing.T) {
 	table := string(partitiontest.Hospital(300))
 	p, _ := proposed(t, table, partitiontest.HospitalDictionary)
@@ -230,7 +230,7 @@ func TestHospitalIsRead(t *testing.T) {
 	testkit.Same(t, "rows", 300, read.Len())
 }
 
-// What is proposed is read back as it is meant, and takes the rows that it was proposed for.
+// A proposal is read back with the same meaning, and accepts its rows.
 func TestProposalsAreSchemas(t *testing.T) {
 	table := rows("the age: [a] \"b\" #,smoker,größe_cm", 30, func(i int) string {
 		return fmt.Sprintf("%d,%s,%d", 30+i, []string{"yes", "no"}[i%2], 170+i)
@@ -316,7 +316,7 @@ func TestAnswers(t *testing.T) {
 	testkit.Same(t, "categories", []string{"a", "b"}, words.Categories)
 }
 
-// Prefixes of codes come from a public list, as many as the budget has room for.
+// Prefixes of codes come from a public list, as many as the budget allows.
 func TestPrefixes(t *testing.T) {
 	folder := t.TempDir()
 	list := "code,title\nI20.0,a\nI20.1,b\nI21,c\nJ45,d\n"
@@ -352,7 +352,7 @@ func TestPrefixes(t *testing.T) {
 
 var anyCell = regexp.MustCompile(`secret[0-9]*`)
 
-// Errors about the rows hold no cell.
+// Errors about the rows contain no cell.
 func TestErrorsHoldNoCell(t *testing.T) {
 	for text, want := range map[string]string{
 		"":      "table.csv: the file is empty; it needs a header line with the names of the columns, and rows",
@@ -398,7 +398,7 @@ func TestErrorsHoldNoCell(t *testing.T) {
 	}
 }
 
-// Several files of one table are read as one; files of others are refused.
+// Several files of one table are read as one; files of other tables are refused.
 func TestSeveralFiles(t *testing.T) {
 	north := write(t, "north.csv", rows("ward", 15, func(int) string { return "a" }))
 	south := write(t, "south.csv", rows("ward", 15, func(int) string { return "a" }))

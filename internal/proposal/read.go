@@ -16,7 +16,7 @@ type table struct {
 	files    []string
 }
 
-// read reads the files once. All have the same header; a folder or a pattern of names stands for its parts.
+// read reads the files once. All have the same header; a folder or a pattern of names means its parts.
 func read(paths []string) (*table, error) {
 	paths, err := parts(paths)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *table) gather(first, s *source, form *textForm) error {
 	}
 }
 
-// finish gives names and values in UTF-8, and refuses names that a schema cannot have.
+// finish converts names and values to UTF-8, and refuses names that a schema cannot have.
 func (t *table) finish(first *source) error {
 	named := 0
 	for _, p := range t.profiles {
@@ -134,7 +134,7 @@ func (t *table) finish(first *source) error {
 	return nil
 }
 
-// isCell tells whether a header cell surely comes from a row, which no schema may repeat.
+// isCell tells whether a header cell surely comes from a row. A schema must not repeat it.
 func isCell(name string) bool {
 	f, _ := numberForm(name)
 	return f != noNumber || len(keepFormats(allFormats(), name)) > 0

@@ -1,23 +1,23 @@
 package proposal
 
-// unit is one way to measure a variable, with limits that hold in whatever state a patient is.
+// unit is one way to measure a variable, with limits that hold for a patient in any state.
 type unit struct {
 	Name         string
-	Suffixes     []string // as they stand behind an alias, in small letters and digits
+	Suffixes     []string // as they follow an alias, in small letters and digits
 	Lower, Upper string
 }
 
-// variable is a common variable. A column is one where its name, without capitals, separators and accents, is an alias,
-// or an alias with a suffix of a unit behind it. Of several units only a suffix picks one.
+// variable is a common variable. A column matches if its name, without capitals, separators and accents, is an
+// alias, or an alias followed by a suffix of a unit. If there are several units, only a suffix selects one.
 type variable struct {
 	Name    string
 	Aliases []string // small letters and digits: ä is ae, µ is u, % is pct
 	Units   []unit
-	// Categories are sets of which the first that has all cells of a column is taken; Units is empty then.
+	// Categories are sets; the first that has all cells of a column is taken. Units is empty then.
 	Categories [][]string
 	Date       bool // limits are days
 	Log        bool // skewed enough for scale: log
-	// Source is where the ranges and definitions behind the limits can be looked up. The limits are wider than those
+	// Source is a reference for the ranges and definitions behind the limits. The limits are wider than those
 	// ranges: this project rounded them outward, far enough for extreme cases.
 	Source string
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// The list of common variables is short, every entry says where its ranges can be looked up, no name stands for two
-// things, and limits are an interval.
+// The list of common variables is short, every entry names a source of its ranges, no name has two meanings,
+// and limits are an interval.
 func TestVariables(t *testing.T) {
 	if len(variables) > 40 {
 		t.Errorf("%d variables; 40 are the most", len(variables))
@@ -80,7 +80,7 @@ func TestNamesOfVariables(t *testing.T) {
 	}
 }
 
-// docs/variables.md lists the variables as they are.
+// docs/variables.md lists exactly the variables.
 func TestVariablesAreDocumented(t *testing.T) {
 	var b strings.Builder
 	for i := range variables {

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// YAML is the schema as text, a column a line, with what is left to do in comments.
+// YAML is the schema as text, one line for each column, with unfinished fields in comments.
 func (p *Proposal) YAML() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Proposed by conclave schema propose. Everything here is public: replace each TODO by what is " +
@@ -103,7 +103,7 @@ func (f *fields) list(name string, values []string, needed bool) {
 
 func (f fields) String() string { return strings.Join(f, ", ") }
 
-// plainWord has what YAML reads as the same text without quotes.
+// plainWord matches text that YAML reads as the same text without quotes.
 var plainWord = regexp.MustCompile(`^\p{L}[\p{L}0-9_./-]*$`)
 
 // otherWords are words that YAML reads as another type.
@@ -116,8 +116,8 @@ func word(text string) string {
 		return text
 	}
 	var b bytes.Buffer
-	e := json.NewEncoder(&b) // a JSON string is one in double quotes in YAML
+	e := json.NewEncoder(&b) // a JSON string is a double-quoted YAML scalar
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string has JSON
+	_ = e.Encode(text) // strings always encode
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -31,7 +31,7 @@ var screenshots = flag.String("screenshots", "", "folder for pictures of the pag
 // axe is the path of axe.min.js of the npm package axe-core, if available.
 var axe = flag.String("axe", "", "axe.min.js of the npm package axe-core, to look for faults by it too")
 
-// axeScript runs axe and gives what it finds, a line for each rule.
+// axeScript runs axe and returns its findings, one line for each rule.
 const axeScript = `axe.run().then(r => r.violations.map(v => "axe: " + v.id + ": " + v.help + ": " + v.nodes[0].html))`
 
 // faultsScript lists what is wrong with a page as somebody sees it.
@@ -39,7 +39,7 @@ const axeScript = `axe.run().then(r => r.violations.map(v => "axe: " + v.id + ":
 //go:embed testdata/faults.js
 var faultsScript string
 
-// browser starts Chromium, or skips the test where there is none.
+// browser starts Chromium, or skips the test if there is none.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -106,7 +106,7 @@ func (c *complaints) listen(t *testing.T, ctx context.Context, own string) {
 	testkit.Must(t, err)
 }
 
-// visit opens a page and gives its faults.
+// visit opens a page and returns its faults.
 func visit(ctx context.Context, path string) ([]string, error) {
 	err := chromedp.Do(ctx,
 		chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {

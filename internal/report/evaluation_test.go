@@ -13,8 +13,7 @@ import (
 
 func some(v float64) *float64 { return &v }
 
-// evaluation has every part of one, with names that mean something to HTML and
-// to Markdown.
+// evaluation is an evaluation with every part, and names with characters special to HTML and to Markdown.
 func evaluation() *evaluate.Evaluation {
 	shape := func(name string, score float64) evaluate.ColumnQuality {
 		return evaluate.ColumnQuality{Shape: evaluate.Shape{Column: name, Measure: evaluate.KSComplement,

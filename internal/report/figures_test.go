@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Figures that were paid for are shown without a mark, and one that is no share in its interval is refused.
+// Paid figures are shown without a mark, and a figure that is not a share in its interval is refused.
 func TestPaidFigures(t *testing.T) {
 	c, rounds := example(t)
 	good := pipeline.Figure{Name: "Share of rows in the wrong cell, per column", Value: 0.021, Low: 0.016, High: 0.027,

@@ -103,7 +103,7 @@ func TestPropensitySaysTheMostThatItCanBe(t *testing.T) {
 	}
 }
 
-// The figures of images stand in all three reports, coin flips where they are known.
+// The figures of images are in all three reports, with coin flips if they are known.
 func TestFindingsOfImages(t *testing.T) {
 	e := &evaluate.Evaluation{Rows: evaluate.Rows{Synthetic: 9, Test: 9},
 		Images: &evaluate.ImageQuality{AccuracySynthetic: 0.71, AccuracyReal: 0.97, ScoreReal: 9.1,

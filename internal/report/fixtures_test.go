@@ -59,7 +59,7 @@ func example(t *testing.T) (c certificate.Certificate, rounds []Round) {
 	}, rounds
 }
 
-// explained are the words of a page.
+// explained returns the words of a page.
 func explained(t *testing.T, p Page) words {
 	t.Helper()
 	w, err := p.explain()

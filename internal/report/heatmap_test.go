@@ -39,8 +39,7 @@ func TestHeatMaps(t *testing.T) {
 	}
 }
 
-// A pair of a column with itself, or a column that stands in few pairs, is no
-// reason to fail.
+// A pair of a column with itself, or a column in few pairs, is no reason to fail.
 func TestHeatMapsOfOddPairs(t *testing.T) {
 	c, _ := example(t)
 	v := 0.5

@@ -94,7 +94,7 @@ func TestAWidePageStaysSmall(t *testing.T) {
 	}
 }
 
-// Names of any sort stay text, in every place that shows them.
+// Names of any kind stay text, in every place that shows them.
 func TestNamesStayText(t *testing.T) {
 	c, rounds := example(t)
 	name := `"><script>alert('1')</script>` + "`|*" + strings.Repeat("long", 60)

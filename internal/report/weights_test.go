@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Rows with weights, and the same rows as often as their weights say.
+// Rows with weights, and the same rows repeated as their weights say.
 func weightedRows(t *testing.T) (weighted, repeated *partition.Table) {
 	t.Helper()
 	schema, err := partition.ParseSchema([]byte("columns:\n" +
@@ -86,7 +86,7 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 				t.Errorf("%s: %q is missing", name, words)
 			}
 		}
-		// It comes of the synthetic rows alone.
+		// It follows from the synthetic rows alone.
 		if strings.Contains(file, "NOT PRIVATE") {
 			t.Errorf("%s: marked NOT PRIVATE", name)
 		}
@@ -97,7 +97,7 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 		t.Errorf("json: %+v, %v", f.Weights, err)
 	}
 
-	// The evaluation's where the page has none of its own, and nothing without weights.
+	// The evaluation's weights if the page has none of its own, and nothing without weights.
 	page.Evaluation, page.Weights = evaluation(), nil
 	object.Reset()
 	if err := WriteJSON(&object, page); err != nil || strings.Contains(object.String(), "effective_sample_size") {

@@ -79,7 +79,7 @@ func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*
 	return m, err
 }
 
-// measured returns the figures of the rows, from the stages that a run pays for that.
+// measured returns the figures of the rows, from the measuring stages that the run pays for.
 func measured(ctx context.Context, s *runfile.Spec, schema *partition.Schema, made *results.Made,
 	session *pipeline.Session) (all []pipeline.Figure, err error) {
 	for _, stage := range pipelines.Stages {

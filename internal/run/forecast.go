@@ -99,7 +99,7 @@ func NewForecast(s *runfile.Spec, schema *partition.Schema, node Node) (*Forecas
 		return nil, err
 	}
 	f, err := forecastOf(p, s, schema, node)
-	if g, _ := s.Group(schema); err == nil && g != nil { // the plan was made with it
+	if g, _ := s.Group(schema); err == nil && g != nil { // planning has built the same group
 		last := len(f.Leaving) - 1
 		f.Leaving = slices.Insert(f.Leaving, last, openingMessages(s.Name, g, len(p.First())+p.Rounds)...)
 	}

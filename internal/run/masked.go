@@ -15,7 +15,7 @@ import (
 
 // Masked is the part of a forecast about masked sums.
 type Masked struct {
-	// A sum needs Quorum of the Sites to be opened, and Colluding of them may collude with the aggregator.
+	// Quorum of the Sites are needed to open a sum, and Colluding of them may collude with the aggregator.
 	Sites     int `json:"sites"`
 	Quorum    int `json:"quorum"`
 	Colluding int `json:"colluding"`

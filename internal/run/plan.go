@@ -106,7 +106,7 @@ func warmStart(s *runfile.Spec, schema *partition.Schema) (pipeline.Pipeline, pl
 	return start, share
 }
 
-// chosenShare is the share of a warm start if the run leaves it to be chosen.
+// chosenShare is the share of a warm start if the run does not set it.
 func chosenShare(s *runfile.Spec, schema *partition.Schema) float64 {
 	if schema.Image != nil {
 		return 0
@@ -150,7 +150,7 @@ func planStart(s *runfile.Spec, schema *partition.Schema, budget privacy.Budget)
 func RunSpec(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, dataset string, coin bool) *conclavev1.RunSpec {
 	quorum, deadline := s.Training(schema).Quorum()
 	var masked *conclavev1.Masked
-	if g, _ := s.Group(schema); g != nil { // the plan was made with it
+	if g, _ := s.Group(schema); g != nil { // planning has built the same group
 		masked = g.Wire()
 	}
 	return &conclavev1.RunSpec{

@@ -119,7 +119,7 @@ func (j *Job) publish(ctx context.Context, l learned, made *results.Made, run st
 // sharesOf summarizes the released answers of the run's rounds of votes.
 func sharesOf(l learned) map[uint64]*report.Shares {
 	voted, ok := l.student.(pipeline.Voted)
-	if !ok || len(l.earlier) > 0 { // whose rounds they were
+	if !ok || len(l.earlier) > 0 { // the rounds belong to earlier runs
 		return nil
 	}
 	shares := map[uint64]*report.Shares{}

@@ -21,7 +21,7 @@ func TestTheFigureOfQualityIsPlanned(t *testing.T) {
 			without, with := runOf(t, base, masked), runOf(t, base, masked, figure)
 			p, err := NewPlan(with, schema)
 			if err != nil && strings.Contains(err.Error(), "aggregation.masked") {
-				continue // of what cannot be masked by itself
+				continue // a figure that cannot be masked by itself
 			}
 			testkit.Must(t, err)
 			entry, ok := p.Stages.Of("quality")
@@ -55,7 +55,7 @@ func TestTheFigureOfQualityIsPlanned(t *testing.T) {
 	}
 }
 
-// Images have no figure of quality, and a share that is none is refused when the file is read.
+// Images have no figure of quality, and a value that is not a share is refused when the file is read.
 func TestFiguresOfQualityThatCannotBe(t *testing.T) {
 	if _, err := load(t, good+"quality: {budget: 1}\n"); err == nil ||
 		!strings.Contains(err.Error(), "quality.budget: 1 is not a share") {

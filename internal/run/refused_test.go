@@ -123,8 +123,8 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{wideText, warmed + "warm_start: {embed: 0.9999999999}", "warm_start.embed"},
 		{wideText, warmed + "warm_start: {embed: 0.5}\n" + tiny, "warm_start.embed: "},
 
-		// Shares of stages: what is left to the training is told by those that took the rest, and a
-		// start that nobody set makes room.
+		// Shares of stages: the error names those that took the rest of the budget, and a start that nobody set
+		// makes room.
 		{schemaText, "pipeline: pategan\n" + two + "post: [pgb]\nweights: logreg-debiased\nweighting: {noise: laplace}",
 			""},
 		{schemaText, "pipeline: pategan\n" + two +

@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// before are the rows as they would be without the stages, and between them, as many as a picture shows: samples of
-// what is released, which cost nothing. unweighted are the rows after the last stage, sources those of earlier
-// stages.
+// before returns the rows as they would be without the stages, and between them, as many as a picture shows.
+// They are samples of a release and cost nothing. unweighted are the rows after the last stage, sources those
+// of earlier stages.
 func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pipeline.Session,
 	unweighted *partition.Table) ([]results.Snapshot, error) {
 	s := j.Spec
@@ -39,7 +39,7 @@ func (j *Job) before(ctx context.Context, sources []pipeline.Source, session *pi
 		list = append(list, results.Snapshot{Name: "after " + strings.Join(s.Post[:i], " and "), Rows: table})
 	}
 	if len(s.Post) > 0 && s.Weights != pipeline.NoWeights {
-		some := make([]int, n) // they have no order
+		some := make([]int, n) // drawn rows have no order
 		for i := range some {
 			some[i] = i
 		}

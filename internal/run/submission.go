@@ -34,13 +34,12 @@ const (
 	maxSubmittedSchema = 1 << 20
 )
 
-// Submission is a run that another machine can execute: its run.yaml, its schema and its study are all
-// that it needs.
+// Submission is a run that another machine can execute. It needs only its run.yaml, its schema and its study.
 type Submission struct {
 	Spec *runfile.Spec
 	// RunFile is the run.yaml, which names schema.yaml and study.yaml next to it.
 	RunFile []byte
-	// Schema is the schema file, byte for byte, and Study the study's, nil without a study.
+	// Schema is the schema file, byte for byte. Study is the study file, nil without a study.
 	Schema, Study []byte
 }
 
@@ -76,9 +75,9 @@ func NewSubmission(path string) (*Submission, *Job, error) {
 	return s, job, nil
 }
 
-// WriteUpload writes a run.yaml, its schema and its study, which came without their paths, into a folder, and returns
-// the path of the run.yaml. It names them schema.yaml and study.yaml, whatever they were called before. study is empty
-// where the run is of none.
+// WriteUpload writes an uploaded run.yaml, its schema and its study into a folder, and returns the path of the
+// run.yaml. It names them schema.yaml and study.yaml, since uploads have no paths. study is empty if the run
+// has no study.
 func WriteUpload(dir string, runFile, schema, study []byte) (path string, err error) {
 	beside, err := withFilesBeside(string(runFile))
 	if err != nil {
@@ -95,8 +94,7 @@ func WriteUpload(dir string, runFile, schema, study []byte) (path string, err er
 		Study: study}).Write(dir)
 }
 
-// ParseSubmission reads a submission that came from another machine. It trusts none of it,
-// and touches no file.
+// ParseSubmission reads a submission from another machine. It trusts no part of it, and touches no file.
 func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, error) {
 	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
 		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile),
@@ -138,7 +136,7 @@ func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, e
 	return &Submission{Spec: spec, RunFile: runFile, Schema: schema, Study: study}, nil
 }
 
-// besides are the files that accompany a run.yaml, and the lines that name them.
+// besides lists the files that accompany a run.yaml, and the lines that name them.
 var besides = []struct {
 	field, file string
 	line        *regexp.Regexp
@@ -201,9 +199,9 @@ func (s *Submission) Write(dir string) error {
 	return nil
 }
 
-// Job prepares the run whose files Write put into a folder. agreed is what the run was
-// submitted with: who submitted it was told about that budget and that schema. The noise is
-// planned anew, as it may differ in the last digits between machines.
+// Job prepares the run whose files Write put into a folder. agreed is the spec with which the run was
+// submitted: its submitter was told that budget and that schema. The noise is planned anew, as it may differ in
+// the last digits between machines.
 func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	spec := s.Spec.Clone()
 	spec.Resolve(filepath.Join(dir, submittedRun))
@@ -235,7 +233,7 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 	return job, nil
 }
 
-// Begun returns the names of at most most runs with a checkpoint in a folder, newest first. Finished ones may be
+// Begun returns the names of up to most runs with a checkpoint in a folder, newest first. Finished ones may be
 // among them, because their worker may have died before it reported the end.
 func Begun(out string, most int) []string {
 	entries, err := os.ReadDir(out)

@@ -68,7 +68,7 @@ func (s *Spec) validateAggregation() error {
 	return errors.Join(errs...)
 }
 
-// quorum is the number of sites without which no sum is opened.
+// quorum is the number of sites that are needed to open a sum.
 func (s *Spec) quorum(schema *partition.Schema) int {
 	if q := s.Aggregation.Quorum; q != 0 {
 		return q
@@ -78,7 +78,8 @@ func (s *Spec) quorum(schema *partition.Schema) int {
 	return min(n, max(masking.LeastQuorum(n, s.Aggregation.Colluding), int(math.Ceil(share*float64(n)-1e-9))))
 }
 
-// Surplus is by how much sums have more noise than is paid for, where all sites are there: 0 without masks.
+// Surplus is the factor by which the noise of sums exceeds the charged noise if all sites take part: 0 without
+// masks.
 func (s *Spec) Surplus(schema *partition.Schema) float64 {
 	if !s.Aggregation.Masked {
 		return 0
@@ -87,7 +88,7 @@ func (s *Spec) Surplus(schema *partition.Schema) float64 {
 	return g.Surplus(s.sites())
 }
 
-// Group is among whom the run's sums are masked, nil where they are not.
+// Group is the group of sites that mask the run's sums, nil without masks.
 func (s *Spec) Group(schema *partition.Schema) (*masking.Group, error) {
 	if !s.Aggregation.Masked {
 		return nil, nil
@@ -100,7 +101,7 @@ func (s *Spec) Group(schema *partition.Schema) (*masking.Group, error) {
 		}
 		g.Members = append(g.Members, masking.Member{Site: m.Site, Key: key})
 	}
-	if len(s.Aggregation.Members) == 0 { // of a local run, whose certificates are still to be made
+	if len(s.Aggregation.Members) == 0 { // the certificates of a local run do not exist yet
 		for i, d := range s.Data {
 			g.Members = append(g.Members, masking.Member{Site: d.Site, Key: sha256.Sum256([]byte{byte(i)})})
 		}

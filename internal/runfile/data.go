@@ -83,8 +83,8 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// part returns the part of a file that a share covers after the shares before it. At the end of the file it goes on
-// from the beginning.
+// part returns the part of a file that a share covers after the shares before it. At the end of the file it
+// wraps around to the beginning.
 func part(used, share float64) (from, to float64) {
 	if from = used - math.Floor(used+1e-9); from < 0 {
 		from = 0
@@ -105,18 +105,18 @@ func (s *Spec) HeldOut(schema *partition.Schema) float64 {
 	return s.Evaluate.HoldOut
 }
 
-// FileKey is the same for all paths of one table, so that no record gets to two sites because a file was named in
-// two ways.
+// FileKey is equal for all paths of one table, so that no record gets to two sites because a file has two
+// names.
 func FileKey(path string) string {
 	files, err := tabular.Files(path)
 	if err != nil {
-		return path // which is an error where it is read
+		return path // reading the file reports the error
 	}
 	real := make([]string, len(files))
 	for i, file := range files {
 		real[i] = realPath(file)
 	}
-	return strings.Join(append(real, tabular.Sheet(path)), "\x00") // which no path has in it
+	return strings.Join(append(real, tabular.Sheet(path)), "\x00") // no path contains this byte
 }
 
 func realPath(file string) string {
@@ -126,7 +126,7 @@ func realPath(file string) string {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
-	return file // of a file that is not there, which is an error later
+	return file // a missing file is reported later
 }
 
 // Sites returns the part [from, to) of the file for each entry of Data; parts of one file follow each other, and

@@ -19,7 +19,7 @@ func TestSitesThatShareFiles(t *testing.T) {
 	testkit.Must(t, err)
 	for name, c := range map[string]struct {
 		a, b string
-		want [2]float64 // where the part of b begins and ends, both of a half
+		want [2]float64 // where the part of b begins and ends, for both halves
 		err  string
 	}{
 		"two files":             {"parts/1.csv", "parts/2.csv", [2]float64{0, 0.5}, ""},

@@ -62,7 +62,7 @@ func (s *Spec) CheckStages(schema *partition.Schema) error {
 	return errors.Join(errs...)
 }
 
-// checkImages refuses what cannot be had of images, before anything is spent.
+// checkImages refuses options that images do not support, before anything is spent.
 func (s *Spec) checkImages(schema *partition.Schema) error {
 	p, _ := pipelines.Named(s.Pipeline)
 	switch {

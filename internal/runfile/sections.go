@@ -49,7 +49,7 @@ func FileType() reflect.Type {
 			Tag: reflect.StructTag(`yaml:"` + name + `"`),
 		})
 	}
-	for i := range fields { // their places are those in another struct
+	for i := range fields { // keyed by their index in another struct
 		fields[i].Index, fields[i].Offset = nil, 0
 	}
 	return reflect.StructOf(fields)
@@ -60,7 +60,7 @@ func (s *Spec) Parse(text string) error {
 	return s.decode(func(file any) error { return config.Decode(strings.NewReader(text), file) })
 }
 
-// decode reads a run.yaml over the spec, by a function that takes a pointer to a struct.
+// decode reads a run.yaml over the spec, with a function that takes a pointer to a struct.
 func (s *Spec) decode(read func(file any) error) error {
 	file := reflect.New(FileType())
 	parts := map[string]reflect.Value{} // of the spec, by the names of fields of the file

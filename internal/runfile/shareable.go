@@ -10,8 +10,8 @@ import (
 // private are the fields of a run.yaml that name files of a site.
 var private = []string{"data", "evaluate", "schema", "study"}
 
-// Shareable is the text of a run.yaml for others: without the fields that name files of a site, and without comments,
-// which may say anything.
+// Shareable returns the text of a run.yaml for others, without the fields that name files of a site. It has no
+// comments, since these may say anything.
 func Shareable(text string) (string, error) {
 	var fields yaml.MapSlice
 	if err := yaml.Unmarshal([]byte(text), &fields); err != nil {

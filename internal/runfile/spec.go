@@ -138,7 +138,7 @@ func (p Privacy) DatasetBudget(filter privacy.Filter) privacy.Budget {
 	return b
 }
 
-// Budget is that of the run, by the filter.
+// Budget is the run's budget, with the filter.
 func (p Privacy) Budget(filter privacy.Filter) privacy.Budget {
 	return privacy.Budget{Epsilon: p.Epsilon, Delta: p.Delta, Filter: filter}.WithOverlap(p.Overlap)
 }
@@ -162,7 +162,7 @@ func Load(path string) (*Spec, error) {
 	return read(path, func(file any) (string, error) { return config.LoadText(path, file) })
 }
 
-// Read is Load for a text without a file; path is for relative paths and errors.
+// Read is Load for a text without a file. path is the base of relative paths, and appears in errors.
 func Read(text, path string) (*Spec, error) {
 	return read(path, func(file any) (string, error) {
 		return text, config.Decode(strings.NewReader(text), file)
@@ -180,7 +180,7 @@ func read(path string, decode func(file any) (text string, err error)) (*Spec, e
 	agreed := s.readStudy()
 	schema, err := partition.LoadSchema(s.Schema)
 	if err != nil {
-		schema = nil // an error where it is needed
+		schema = nil // loading it reports the error where it is needed
 	}
 	s.Choose(schema)
 	if err := errors.Join(agreed, s.Validate()); err != nil {
@@ -218,8 +218,8 @@ func (s *Spec) Choose(schema *partition.Schema) {
 	}
 }
 
-// Resolve makes the paths of a spec absolute or relative to the working folder, that are
-// relative to the spec's own path.
+// Resolve converts the paths of a spec, which are relative to the spec's own path, to paths that are absolute
+// or relative to the working folder.
 func (s *Spec) Resolve(path string) {
 	s.Path = path
 	for i := range s.Data {

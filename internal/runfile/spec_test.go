@@ -182,8 +182,7 @@ func TestAFileWithTwoNamesIsOneFile(t *testing.T) {
 	}
 }
 
-// Whatever the shares: parts of one file do not overlap, lie in [0, 1] and have
-// the width of their share.
+// For any shares, parts of one file do not overlap, are in [0, 1] and have the width of their share.
 func TestSitesNeverOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 12).Draw(t, "weights")
@@ -222,7 +221,7 @@ func plainSchema(t interface {
 	return schema
 }
 
-// A site column says whose a record is: sites read all of one file.
+// A site column tells to which site a record belongs: sites read the whole file.
 func TestASiteColumnNeedsNoShares(t *testing.T) {
 	schema := "name: x\ncolumns: [{name: a, kind: binary}, {name: s, kind: categorical, categories: [north, south], " +
 		"role: site}]\n"

@@ -36,14 +36,14 @@ func (s *Spec) Kept() (n int, ok bool) {
 	return 0, false
 }
 
-// NeedsDiscriminators is whether a stage needs those that the student keeps.
+// NeedsDiscriminators tells whether a stage needs the discriminators that the student stores.
 func (s *Spec) NeedsDiscriminators() bool {
 	return slices.ContainsFunc(pipelines.Stages, func(stage pipeline.Stage) bool {
 		return stage.Discriminators != nil && stage.Discriminators(s.Followed(nil))
 	})
 }
 
-// validateStages reports what the stages after training cannot be.
+// validateStages reports invalid stages after training.
 func (s *Spec) validateStages() []error {
 	var errs config.Problems
 	need := errs.Need

@@ -12,16 +12,16 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Agreed is the study that a run is of.
+// Agreed is the study of a run.
 type Agreed struct {
 	Study *study.Study
-	// Block is what the run says of it.
+	// Block is the part of the study that the run states.
 	Block *study.Block
-	// Text is that of its study.yaml, byte for byte.
+	// Text is the text of the study.yaml, byte for byte.
 	Text []byte
 }
 
-// TakeStudy has the run be of the study of a text. A run without a purpose has the study's then.
+// TakeStudy makes the study in a text the run's study. A run without a purpose then has the study's.
 func (s *Spec) TakeStudy(text []byte) error {
 	of, err := study.Parse(text)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Spec) readStudy() error {
 	return s.TakeStudy(text)
 }
 
-// StudyBlock is what the run says of its study, nil where it is of none.
+// StudyBlock is the part of its study that the run states, nil without a study.
 func (s *Spec) StudyBlock() *study.Block {
 	if s.Agreed == nil {
 		return nil
@@ -58,8 +58,8 @@ func (s *Spec) StudyBlock() *study.Block {
 	return s.Agreed.Block
 }
 
-// validateStudy reports what the study does not allow, as far as the spec tells. Whether it has ended is for the
-// aggregator to say: a run that was open before has to come to its end in order.
+// validateStudy reports what the study does not allow, as far as the spec shows. The aggregator checks whether
+// the study has ended: a run that was open before must be able to finish.
 func (s *Spec) validateStudy() (errs config.Problems) {
 	if s.Agreed == nil {
 		return nil
@@ -79,8 +79,8 @@ func (s *Spec) validateStudy() (errs config.Problems) {
 	return errs
 }
 
-// CheckStudy refuses what the study does not allow of the stages that a run's plan pays for, and of its schema where
-// that lies beside the study's document.
+// CheckStudy checks the study against the stages that a run's plan pays for, and against the run's schema if
+// the schema is beside the study's document.
 func (s *Spec) CheckStudy(schema *partition.Schema, stages []string) error {
 	if s.Agreed == nil {
 		return nil
@@ -91,14 +91,15 @@ func (s *Spec) CheckStudy(schema *partition.Schema, stages []string) error {
 			"ask for; leave it out", s.Path, s.Agreed.Block, stage)
 	}
 	path := config.Resolve(s.Study, s.Agreed.Study.Schema)
-	if of, err := partition.LoadSchema(path); err == nil { // else aggregator and sites compare hashes
+	if of, err := partition.LoadSchema(path); err == nil { // otherwise aggregator and sites compare hashes
 		errs.Need(of.SHA256 == schema.SHA256, "%s: schema: it is not that of %s, which is %s; use that one", s.Path,
 			s.Agreed.Block, path)
 	}
 	return errors.Join(errs...)
 }
 
-// CheckDataset refuses a run on another dataset than its study's. Those of local runs have names of their own.
+// CheckDataset refuses a run on another dataset than its study's. The datasets of local runs have their own
+// names.
 func (s *Spec) CheckDataset(dataset string) error {
 	if s.Agreed == nil || len(s.Data) > 0 || dataset == s.Agreed.Study.Dataset {
 		return nil

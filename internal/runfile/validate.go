@@ -89,7 +89,7 @@ func (s *Spec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateWarm reports warm starts that the run's pipeline cannot have.
+// validateWarm reports warm starts that the run's pipeline does not support.
 func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 	var fields []string
 	for _, start := range pipelines.Warm() {
@@ -114,7 +114,7 @@ func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 }
 
 // WarmStart is the pipeline whose release replaces the class counts, and the option for its share of epsilon: 0
-// for none, -1 if it is to be chosen.
+// for none, -1 to choose it.
 func (s *Spec) WarmStart() (of pipeline.Pipeline, share plan.Share) {
 	if p, _ := pipelines.Named(s.Pipeline); !p.TakesWarm {
 		return of, share
@@ -181,7 +181,7 @@ func (s *Spec) missing() (errs []error) {
 	return errs
 }
 
-// CheckPortable refuses what names files of one machine.
+// CheckPortable refuses fields that name files of one machine.
 func (s *Spec) CheckPortable() error {
 	const afterwards = "compare afterwards by conclave report, on the machine with the real rows"
 	var errs []error

@@ -72,8 +72,8 @@ func TestAnotherWarmStart(t *testing.T) {
 	}
 }
 
-// A run that names no pipeline has the default of its data, and one that says no number of teachers
-// has many where its pipeline trains them, else one for each site that it names.
+// A run that names no pipeline has the default of its data. A run without a number of teachers has many if its
+// pipeline trains them, else one for each site that it names.
 func TestWhatTheDataChoose(t *testing.T) {
 	before := pipelines.Default
 	t.Cleanup(func() { pipelines.Default = before })

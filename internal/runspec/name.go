@@ -5,11 +5,11 @@ import "regexp"
 // LongestName is the largest length of a name, in bytes.
 const LongestName = 128
 
-// NameRule says what IsName takes.
+// NameRule states the rule of IsName.
 const NameRule = "a name has 1 to 128 letters, digits, dots, dashes or underscores and starts with a letter or digit"
 
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// IsName says whether a text can name a run, a node, a worker or a student. Such names become part of etcd's
+// IsName tells whether a text can name a run, a node, a worker or a student. Such names become part of etcd's
 // keys, of log lines and of names of files.
 func IsName(text string) bool { return name.MatchString(text) }

@@ -8,7 +8,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Rate is the probability with which a contributor is in the sums that an entry of a plan pays for.
+// Rate is the probability that a contributor is in the sums that a plan entry pays for.
 func Rate(p privacy.Planned) float64 {
 	if p.Mechanism.Kind == privacy.SubsampledGaussian {
 		return p.Mechanism.Rate
@@ -16,12 +16,12 @@ func Rate(p privacy.Planned) float64 {
 	return 1
 }
 
-// Norms are those in which the vectors of sums are bounded that an entry of a plan pays for; none where
-// it pays for no sums.
+// Norms are the norms that may bound the vectors of the sums that a plan entry pays for; none if it pays for no
+// sums.
 //
-//   - Gaussian noise is for the L2 norm, or the L1 norm, which is no smaller.
-//   - Laplace noise is for the L1 norm, a norm-Gamma vector for the L2 norm too.
-//   - A selection is by entries, whatever the norm.
+//   - Gaussian noise requires the L2 norm, or the L1 norm, which is no smaller.
+//   - Laplace noise requires the L1 norm; a norm-Gamma vector allows the L2 norm as well.
+//   - A selection is by entries, and allows any norm.
 func Norms(p privacy.Planned) []conclavev1.Vector_Norm {
 	const l1, l2, each = conclavev1.Vector_NORM_L1, conclavev1.Vector_NORM_L2, conclavev1.Vector_NORM_EACH
 	switch kind := p.Mechanism.Kind; {
@@ -36,9 +36,9 @@ func Norms(p privacy.Planned) []conclavev1.Vector_Norm {
 	return nil
 }
 
-// Pays answers whether what a round asks is what an entry of a plan pays for: a node that did not ask
-// would answer for all records under the price of a sample. A pass is not released: what a reducer makes
-// of all of them is, and that is of all records.
+// Pays checks that a plan entry pays for what a round asks. Without the check, a node could answer for all
+// records at the price of a sample. A pass of a reducer is not released: only the result of all passes is, and
+// it uses all records.
 func Pays(p privacy.Planned, r *conclavev1.Round) error {
 	v, norms := r.GetSum(), Norms(p)
 	switch {
@@ -66,7 +66,8 @@ func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
 		return fmt.Errorf("a sum over a sample of rate %v, and the plan's entry for %s pays for rate %v", v.GetRate(),
 			p.Kind, Rate(p))
 	case m.Kind == privacy.SubsampledGaussian && v.GetPer() != conclavev1.Vector_PER_UNIT:
-		// One unit more changes the vector of a teacher that may be in the sample without it.
+		// The vector of a teacher changes with one more unit, which may be outside the sample while the teacher
+		// is in it.
 		return fmt.Errorf("the plan answers %s by %s noise, which is for samples of privacy units; this one is of %v",
 			p.Kind, m.Kind, v.GetPer())
 	case !slices.Contains(norms, v.GetNorm()):

@@ -7,11 +7,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// MaxBytes bounds a serialized spec, at the aggregator and at nodes. Most have some hundred bytes.
+// MaxBytes bounds a serialized spec, at the aggregator and at nodes. Most have a few hundred bytes.
 const MaxBytes = 16 << 10
 
-// Plan returns the plan of a spec, or says which of its entries has no price, or none for the spec's overlap. The
-// error is about the spec alone and may be told to its student.
+// Plan returns the plan of a spec. The error says which of its entries has no price, or none for the spec's
+// overlap. It depends on the spec alone and may be told to its student.
 func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 	plan := make(privacy.Plan, len(spec.GetPlan()))
 	for i, p := range spec.GetPlan() {
@@ -32,7 +32,7 @@ func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 // maxCount keeps counts within an int64; [privacy.Planned.Validate] has the real bound.
 const maxCount = 1 << 62
 
-// Of returns a plan in the form of a spec.
+// Of returns the plan entries of a spec for a plan.
 func Of(plan privacy.Plan) []*conclavev1.Planned {
 	out := make([]*conclavev1.Planned, len(plan))
 	for i, p := range plan {

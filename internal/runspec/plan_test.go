@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// every has a plan's entry of each mechanism, and every field that one can have.
+// every has a plan entry of each mechanism, with every field that one can have.
 var every = privacy.Plan{
 	{Kind: ClassCounts, Mechanism: privacy.Event{Kind: privacy.Laplace, Epsilon: 0.05}, Count: 1},
 	{Kind: Embedding, Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: 5.2, Sensitivity: 1}, Count: 1},

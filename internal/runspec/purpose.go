@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPurpose bounds what a run says of its purpose, and each text of its study, in characters.
+// MaxPurpose bounds the purpose of a run, and each text of its study, in characters.
 const MaxPurpose = 200
 
-// CheckPurpose is [CheckLine] for what a run says of its purpose.
+// CheckPurpose is [CheckLine] for the purpose of a run.
 func CheckPurpose(purpose string) error {
 	if err := CheckLine(purpose); err != nil {
 		return fmt.Errorf("purpose has %w", err)
@@ -19,8 +19,8 @@ func CheckPurpose(purpose string) error {
 	return nil
 }
 
-// CheckLine refuses what a terminal may not show as it is, or not on a line: people at sites
-// read the texts of a run when they decide about it.
+// CheckLine refuses text that a terminal may show differently, or that is not one line: people at sites read
+// the texts of a run when they decide about it.
 func CheckLine(text string) error {
 	hidden := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 	switch n := utf8.RuneCountInString(text); {

@@ -13,7 +13,7 @@ import (
 
 const seed = 1
 
-// Add completes an evaluation of the input by its baselines. The same rows give the same figures.
+// Add adds its baselines to an evaluation of the input. The same rows give the same figures.
 func Add(ctx context.Context, e *evaluate.Evaluation, in evaluate.Input) error {
 	source := in.Test
 	if in.Train != nil {
@@ -33,7 +33,7 @@ func Add(ctx context.Context, e *evaluate.Evaluation, in evaluate.Input) error {
 		if err != nil {
 			return fmt.Errorf("baseline of real rows: %w", err)
 		}
-		var ceiling mean // setting A, which the evaluation has
+		var ceiling mean // setting A, which the evaluation already has
 		for _, m := range e.Utility {
 			if m.A != nil {
 				ceiling.add(&m.A.AUROC)
@@ -65,7 +65,7 @@ func Independent(t *partition.Table) *partition.Table {
 		for j := range cells {
 			cells[j] = t.Cells(orders[j][i])[j]
 		}
-		out.Push(cells, "") // it may break a constraint of the schema, which is about two columns
+		out.Push(cells, "") // it may break a constraint of the schema, which relates two columns
 	}
 	return out
 }
@@ -119,7 +119,7 @@ func auroc(ctx context.Context, in evaluate.Input, rows *partition.Table) (*floa
 	return all.value(), nil
 }
 
-// Columns is the mean score of columns, nil of none.
+// Columns is the mean score of columns, nil if there are none.
 func Columns(columns []evaluate.ColumnQuality) *float64 {
 	var all mean
 	for _, c := range columns {
@@ -128,7 +128,7 @@ func Columns(columns []evaluate.ColumnQuality) *float64 {
 	return all.value()
 }
 
-// Pairs is the mean score of pairs of columns, nil of none.
+// Pairs is the mean score of pairs of columns, nil if there are none.
 func Pairs(pairs []evaluate.PairTrend) *float64 {
 	var all mean
 	for _, p := range pairs {

@@ -22,7 +22,7 @@ columns:
   - {name: y, kind: binary}
 `
 
-// rows have a category and a label that follow from the number, but for a few.
+// rows have a category and a label that follow from the number, with few exceptions.
 func rows(t *testing.T, schema *partition.Schema, n int, seed uint64) *partition.Table {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -40,7 +40,7 @@ func rows(t *testing.T, schema *partition.Schema, n int, seed uint64) *partition
 	return table
 }
 
-// Shuffled rows have the real columns and nothing of what goes together; other real rows have both.
+// Shuffled rows have the real columns without their dependence; other real rows have both.
 func TestBaselinesLieOnBothSides(t *testing.T) {
 	schema := partitiontest.Schema(t, schemaText)
 	in := evaluate.Input{

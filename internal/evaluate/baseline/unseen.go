@@ -15,9 +15,9 @@ const (
 	mostPairs  = 2000
 )
 
-// Unseen finds combinations of the values of two columns of categories, or yes and no, that rows have and no real
-// row of any of the tables; nil of a schema with fewer than two such columns. An empty cell is a value. Of more than
-// 2,000 pairs of columns the first are looked at, in the order of the schema.
+// Unseen finds combinations of the values of two categorical or binary columns that occur in the rows and in no
+// real row of any of the tables. The result is nil for a schema with fewer than two such columns. An empty cell
+// is a value. At most the first 2,000 pairs of columns are examined, in the order of the schema.
 func Unseen(real []*partition.Table, synthetic, independent *partition.Table) *evaluate.Unseen {
 	schema := synthetic.Schema()
 	var columns []int
@@ -97,7 +97,7 @@ func valueText(c *partition.Column, v float64) string {
 	return c.CellText(v)
 }
 
-// weights are the shares of a table's rows in all.
+// weights returns each row's share of the total weight.
 func weights(t *partition.Table) []float64 {
 	out := slices.Clone(t.Weights())
 	if out == nil {

@@ -10,9 +10,9 @@ import (
 // the spacing of floats at 1, too).
 const leastShare = 0x1p-52
 
-// adaBoost is Real AdaBoost (Friedman, Hastie and Tibshirani 2000, algorithm 2) of
-// trees with one split, what AdaBoostClassifier of scikit-learn calls SAMME.R; its default
-// are 50. Scores are sums of half the log odds of the row's leaves.
+// adaBoost is Real AdaBoost (Friedman, Hastie and Tibshirani 2000, algorithm 2) of trees with one split.
+// AdaBoostClassifier of scikit-learn calls it SAMME.R and uses 50 by default. Scores are sums of half the log
+// odds of the row's leaves.
 func adaBoost(stumps int) *Classifier {
 	return classifier("adaboost", 0, func(t training) (scorer, error) { return sumOf(0, growStumps(t, stumps)), nil })
 }

@@ -9,14 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 )
 
-// bagging is the mean of decision trees without limit, each grown on a bootstrap
-// sample (Breiman 1996): BaggingClassifier of scikit-learn. Scores are means of the shares of
-// positive rows in the row's leaves.
+// bagging is the mean of decision trees of unlimited depth, each grown on a bootstrap sample (Breiman 1996):
+// BaggingClassifier of scikit-learn. Scores are means of the shares of positive rows in the row's leaves.
 //
-// A row is in a sample as often as a Poisson number with its weight as mean
-// says, which for many rows is the bootstrap (Chamandy et al. 2012). So a row of
-// weight 2 is the same in distribution as the row twice, though not draw by draw.
-// Weights whose mean is below 1 are scaled to a mean of 1, as samples would be
+// The number of times that a row is in a sample is a Poisson number whose mean is its weight. For many rows
+// this is the bootstrap (Chamandy et al. 2012). So a row of weight 2 has the same distribution as two rows,
+// though not the same draws. Weights whose mean is below 1 are scaled to a mean of 1, since samples would be
 // too small otherwise.
 func bagging(size int, seed uint64) *Classifier {
 	return classifier("bagging", 0.5, func(t training) (scorer, error) {
@@ -24,9 +22,9 @@ func bagging(size int, seed uint64) *Classifier {
 	})
 }
 
-// randomForest is bagging of decision trees that try a random selection of the
-// features at each split, as many as the root of their number (Breiman 2001):
-// RandomForestClassifier of scikit-learn, whose default are 100 trees.
+// randomForest is bagging of decision trees that try a random selection of the features at each split, as many
+// as the root of their number (Breiman 2001): RandomForestClassifier of scikit-learn, which has 100 trees by
+// default.
 func randomForest(size int, seed uint64) *Classifier {
 	return classifier("random forest", 0.5, func(t training) (scorer, error) {
 		return meanOf(growBagged(t, size, seed, rootOf)), nil
@@ -35,9 +33,9 @@ func randomForest(size int, seed uint64) *Classifier {
 
 func rootOf(columns int) int { return int(math.Sqrt(float64(columns))) }
 
-// forestRegression is the mean of regression trees without limit on bootstrap samples,
-// all features tried at each split: RandomForestRegressor of scikit-learn with 100
-// trees, over features sorted into at most 256 bins.
+// forestRegression is the mean of regression trees of unlimited depth on bootstrap samples. All features are
+// tried at each split: RandomForestRegressor of scikit-learn with 100 trees, over features sorted into at most
+// 256 bins.
 func forestRegression(t training) (scorer, error) {
 	// All columns, but in random order: with few rows most splits gain the same, and trees that all took the first
 	// column would be too similar.
@@ -76,7 +74,7 @@ func growBagged(t training, size int, seed uint64, tried func(columns int) int) 
 	return grown
 }
 
-// times draws how often a row is in a sample.
+// times draws the number of times that a row is in a sample.
 func times(mean float64, source rand.Source) float64 {
 	if mean > 1e6 {
 		return mean // to within a part in a thousand

@@ -11,7 +11,7 @@ func bernoulliBayes() *Classifier {
 		mean, _ := t.standardization()
 		for j := range mean {
 			if t.constant(j) {
-				mean[j] = t.x.Row(0)[j] // which rounding may have missed
+				mean[j] = t.x.Row(0)[j] // rounding may have missed it
 			}
 		}
 		counts := [2][]float64{make([]float64, t.x.Cols), make([]float64, t.x.Cols)}
@@ -46,7 +46,7 @@ func bernoulliBayes() *Classifier {
 	})
 }
 
-// constant says whether a column holds one value only.
+// constant tells whether all values of a column are equal.
 func (t training) constant(j int) bool {
 	for i := range t.x.Rows {
 		if t.x.Row(i)[j] != t.x.Row(0)[j] {
@@ -60,7 +60,7 @@ func (t training) constant(j int) bool {
 // variances, as in scikit-learn.
 const smoothing = 1e-9
 
-// leastSpread keeps the square of the largest feature, over a variance, finite.
+// leastSpread keeps the square of the largest feature, divided by a variance, finite.
 const leastSpread = 1e-80
 
 // gaussianBayes is naive Bayes with features that are normal within each class, by its mean
@@ -87,7 +87,7 @@ func gaussianBayes() *Classifier {
 			apart := mean[1][j] - mean[0][j]
 			p := t.pos / t.total
 			whole := p*variance[1][j] + (1-p)*variance[0][j] + p*(1-p)*apart*apart
-			if !t.constant(j) { // whose variance is a matter of rounding
+			if !t.constant(j) { // its variance is a rounding error
 				largest = math.Max(largest, whole)
 			}
 		}

@@ -12,17 +12,15 @@ const (
 	boostingRate  = 0.1
 )
 
-// boosting is gradient boosting of regression trees in the manner of XGBoost
-// (Chen and Guestrin 2016): second order, with the gain and the leaf values of
-// Newton steps on the logistic loss under an L2 penalty, over features sorted
-// into bins. It is HistGradientBoostingClassifier of scikit-learn with
-// max_leaf_nodes 8 and l2_regularization 1. Scores are the log odds of the positive class.
+// boosting is gradient boosting of regression trees in the manner of XGBoost (Chen and Guestrin 2016): second
+// order, with the gain and the leaf values of Newton steps on the logistic loss under an L2 penalty, over
+// features sorted into bins. It is HistGradientBoostingClassifier of scikit-learn with max_leaf_nodes 8 and
+// l2_regularization 1. Scores are the log odds of the positive class.
 //
-// Trees grow leaf by leaf, largest gain first; ties go to the feature that comes first. There
-// is no subsampling and no early stopping, so the result depends on nothing but the rows.
-// Where the rows weigh less than twice MinRows no split is possible, and every row gets the
-// same score. Trees are small: larger ones gain 0.004 AUROC on tables of 30,000 rows (adult)
-// and lose 0.015 on tables of 6,000 (flchain).
+// Trees grow leaf by leaf, largest gain first; ties go to the feature that comes first. There is no subsampling
+// and no early stopping, so the result depends only on the rows. If the rows weigh less than twice MinRows, no
+// split is possible, and every row gets the same score. Trees are small: larger ones gain 0.004 AUROC on tables
+// of 30,000 rows (adult) and lose 0.015 on tables of 6,000 (flchain).
 func boosting() *Classifier {
 	return classifier("gradient boosting", 0, func(t training) (scorer, error) {
 		return sumOf(t.logOdds(), growBoosted(t)), nil
@@ -46,13 +44,12 @@ func growBoosted(t training) (grown []trees.Tree) {
 // firstOrderDepth is the depth of the trees of first-order boosting, as in scikit-learn.
 const firstOrderDepth = 3
 
-// firstOrderBoosting is Friedman's gradient boosting machine (Friedman 2001,
-// algorithm 5): each tree is a least squares fit to the residuals, the negative
-// gradient of the logistic loss, and only the values of its leaves are one Newton
-// step of a line search. It is GradientBoostingClassifier of scikit-learn,
-// with splits between any two values of a feature, up to 65,536 of them. Where a class is
-// rare (the credit card frauds) these single out few rows: an AUROC of 0.949, with 256
-// bins it would be 0.986. Scores are the log odds of the positive class. Nothing is random.
+// firstOrderBoosting is Friedman's gradient boosting machine (Friedman 2001, algorithm 5): each tree is a least
+// squares fit to the residuals, the negative gradient of the logistic loss, and only the values of its leaves
+// are one Newton step of a line search. It is GradientBoostingClassifier of scikit-learn, with splits between
+// any two values of a feature, up to 65,536 of them. If a class is rare (the credit card frauds), such splits
+// isolate few rows: the AUROC is 0.949, and would be 0.986 with 256 bins. Scores are the log odds of the
+// positive class. Nothing is random.
 func firstOrderBoosting(size int) *Classifier {
 	return classifier("first-order gradient boosting", 0, func(t training) (scorer, error) {
 		logOdds := slices.Repeat([]float64{t.logOdds()}, t.x.Rows)
@@ -66,7 +63,7 @@ func firstOrderBoosting(size int) *Classifier {
 				slope += t.weight[i] * residual[i]
 				curve += t.weight[i] * (p * (1 - p))
 			}
-			if curve < 1e-150 { // as in scikit-learn: certain already
+			if curve < 1e-150 { // the leaf is certain already, as in scikit-learn
 				return 0
 			}
 			value := boostingRate * slope / curve

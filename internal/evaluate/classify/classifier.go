@@ -20,9 +20,8 @@ func classifier(name string, threshold float64, learn func(training) (scorer, er
 	return &Classifier{model: model{name: name}, learn: learn, threshold: threshold}
 }
 
-// Fit forgets what was learned before, and learns from rows. It fails with
-// [measure.ErrOneClass] when the rows of weight above 0 hold one class only, and with
-// [ErrWeight] for weights that it cannot use.
+// Fit forgets earlier training, and learns from rows. It fails with [measure.ErrOneClass] if the rows of weight
+// above 0 have only one class, and with [ErrWeight] for unusable weights.
 func (c *Classifier) Fit(r Rows) error { return c.fit(r.prepare, c.learn) }
 
 // Score gives one number per row, higher meaning more likely positive. It fails before
@@ -32,8 +31,7 @@ func (c *Classifier) Score(x Matrix) ([]float64, error) { return c.scores(x) }
 // Threshold is the score above which a row is called positive.
 func (c *Classifier) Threshold() float64 { return c.threshold }
 
-// Models returns the yardsticks used by default: one linear model and one that
-// is not.
+// Models returns the default yardsticks: one linear model and one nonlinear model.
 func Models() []*Classifier { return []*Classifier{logistic(1), boosting()} }
 
 // All returns the twelve classifiers of the PATE-GAN paper (Jordon, Yoon, van der Schaar 2019), in its order, new
@@ -46,12 +44,11 @@ func All() []*Classifier {
 	}
 }
 
-// ErrUnknown says that there is no classifier of a name.
+// ErrUnknown means that no classifier has a name.
 var ErrUnknown = errors.New("unknown classifier")
 
-// Named returns the classifiers of All with these names, in the order of the names.
-// It fails with ErrUnknown, and lists the names there are, and for a name that
-// is given twice.
+// Named returns the classifiers of All with these names, in the order of the names. It fails with ErrUnknown,
+// and lists the known names. It also fails for a name that is given twice.
 func Named(names ...string) ([]*Classifier, error) {
 	all := All()
 	var known []string

@@ -14,8 +14,8 @@ func TestForestTriesTheRootOfTheColumns(t *testing.T) {
 	}
 }
 
-// Of 16 columns all but one are constant, and four are tried at a node: more have
-// to be until one divides the rows.
+// Of 16 columns all but one are constant, and four are tried at a node: more must be tried until one divides
+// the rows.
 func TestForestGoesOnWhereTheColumnsTriedAreConstant(t *testing.T) {
 	r := Rows{X: Matrix{Rows: 40, Cols: 16, Data: make([]float64, 40*16)}}
 	for i := range 40 {

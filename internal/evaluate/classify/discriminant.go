@@ -7,9 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// leastVariance is the least variance within the classes, of standardized features
-// in any direction, that is believed. It is what scikit-learn leaves out; but a
-// direction along which only the classes differ is the best there is.
+// leastVariance is the smallest variance within the classes, of standardized features in any direction, that is
+// used. scikit-learn leaves smaller ones out; but a direction in which only the classes differ is the best one.
 const leastVariance = 1e-8
 
 // discriminant is linear discriminant analysis (Fisher 1936) without shrinkage:
@@ -49,9 +48,8 @@ func fitDiscriminant(t training) (linearModel, error) {
 	return linearModel{mean, scale, append(theta, intercept)}, nil
 }
 
-// solveSpread gives the inverse of the covariance times the difference of the
-// centers. Dependent columns, as one-hot ones are, have no variance in some
-// directions; there the centers do not differ either.
+// solveSpread returns the inverse of the covariance times the difference of the centers. Dependent columns,
+// such as one-hot ones, have no variance in some directions; the centers do not differ in these either.
 func solveSpread(covariance *mat.SymDense, center [2][]float64) ([]float64, error) {
 	var eigen mat.EigenSym
 	if !eigen.Factorize(covariance, true) {

@@ -10,8 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Tables that are legal, but hard on one model or another: all are fitted, and all
-// scores are finite.
+// Tables that are valid but hard for some model: all are fitted, and all scores are finite.
 func TestModelsTakeOddTables(t *testing.T) {
 	table := func(rows, cols int, fill func(rng *rand.Rand, row []float64, positive bool)) Rows {
 		rng := rand.New(rand.NewPCG(1, 9))

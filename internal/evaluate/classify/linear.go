@@ -16,18 +16,17 @@ func (l linearModel) value(row []float64) float64 {
 	return z
 }
 
-// decisions gives the function's value per row.
+// decisions returns the function's value for each row.
 func decisions(l linearModel, err error) (scorer, error) { return byRow(l.value), err }
 
 // logistic is logistic regression that minimizes
 //
 //	sum over rows of weight * log(1 + exp(-y (w.x + b))) + l2/2 |w|^2
 //
-// where x are the features shifted and scaled to mean 0 and variance 1 over
-// the training rows, y is +1 or -1, and the intercept b is not penalized. l2
-// is 1/C of scikit-learn, and positive: without it separable rows and one-hot columns have no
-// unique answer. Scores are probabilities. The work is rows x columns^2 per step of Newton's
-// method, with usually fewer than ten steps.
+// Here x are the features shifted and scaled to mean 0 and variance 1 over the training rows, y is +1 or -1,
+// and the intercept b is not penalized. l2 is 1/C of scikit-learn. It is positive: otherwise separable rows and
+// one-hot columns have no unique answer. Scores are probabilities. The work is rows x columns^2 per step of
+// Newton's method, with usually fewer than ten steps.
 func logistic(l2 float64) *Classifier {
 	return classifier("logistic regression", 0.5, func(t training) (scorer, error) {
 		l, err := fitLogistic(t, l2)
@@ -90,8 +89,8 @@ func fitSVM(t training, c float64) (linearModel, error) {
 	return linearModel{mean, scale, theta}, problem.minimize(theta)
 }
 
-// leastSquares minimizes the squared loss on standardized features, with a penalty of 1e-8 of
-// a row, which only makes the answer unique where features depend on each other.
+// leastSquares minimizes the squared loss on standardized features, with a penalty of 1e-8 of a row. The
+// penalty only makes the answer unique if features depend on each other.
 func leastSquares(t training) (scorer, error) {
 	mean, scale := t.standardization()
 	problem := linearLoss{

@@ -18,8 +18,7 @@ const largestFeature = 1e100
 // Row returns row i. It shares memory with the matrix.
 func (m Matrix) Row(i int) []float64 { return m.Data[i*m.Cols : (i+1)*m.Cols] }
 
-// check refuses a matrix whose shape is inconsistent or that holds a value
-// that cannot be computed with.
+// check refuses a matrix whose shape is inconsistent, or with a value outside the allowed range.
 func (m Matrix) check() error {
 	if m.Rows <= 0 || m.Cols <= 0 {
 		return fmt.Errorf("matrix of %d rows and %d columns: at least one of each is needed", m.Rows, m.Cols)

@@ -20,17 +20,15 @@ const (
 
 const mlpName = "multi-layer perceptron"
 
-// MLP is a multi-layer perceptron with one hidden layer of rectified units on
-// standardized features, trained by Adam (Kingma and Ba 2015) on the logistic loss:
-// MLPClassifier of scikit-learn with its defaults (batches of 200, learning rate
-// 0.001, L2 penalty 0.0001), but for a fixed number of epochs in place of a
-// rule for stopping. Its result depends on nothing but the rows and the machine's kind of
-// processor. Scores are the log odds of the positive class.
+// MLP is a multi-layer perceptron with one hidden layer of rectified units on standardized features, trained by
+// Adam (Kingma and Ba 2015) on the logistic loss: MLPClassifier of scikit-learn with its defaults (batches of
+// 200, learning rate 0.001, L2 penalty 0.0001), except that the number of epochs is fixed and there is no
+// stopping rule. Its result depends only on the rows and the machine's kind of processor. Scores are the log
+// odds of the positive class.
 //
-// A row's gradient is multiplied by its weight in units of the mean weight. Where
-// all rows fit into a batch, a row of weight 2 is so the same as the row twice but
-// for rounding; otherwise it is the same on average over batches, but batches and
-// their number differ. Computation is in float32.
+// A row's gradient is multiplied by its weight in units of the mean weight. If all rows fit into a batch, a row
+// of weight 2 therefore equals two rows up to rounding. Otherwise it does so only on average over batches, and
+// batches and their number differ. Computation is in float32.
 func MLP() *Classifier { return mlp(1) }
 
 func mlp(seed uint64) *Classifier {
@@ -47,7 +45,7 @@ func MLPRegression() *Regressor {
 	})
 }
 
-// perceptron trains a network by the slope of the loss in a row's score.
+// perceptron trains a network by the derivative of the loss with respect to a row's score.
 func perceptron(t training, seed uint64, slope func(score, label float64) float64) (scorer, error) {
 	mean, scale := t.standardization()
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// scorer gives one number per row of a matrix that was checked.
+// scorer returns one number per row of a checked matrix.
 type scorer func(x Matrix) []float64
 
 // model is the common part of classifiers and regressors. It is not safe for concurrent use.
@@ -19,7 +19,7 @@ type model struct {
 // Name is the model's name for users.
 func (m *model) Name() string { return m.name }
 
-// fit forgets what was learned before, and learns.
+// fit forgets earlier training, and learns.
 func (m *model) fit(prepare func() (training, error), learn func(training) (scorer, error)) error {
 	m.columns = 0
 	t, err := prepare()

@@ -10,7 +10,7 @@ import (
 const (
 	newtonSteps     = 100
 	newtonHalvings  = 40
-	newtonTolerance = 1e-10 // on the largest component of the mean gradient
+	newtonTolerance = 1e-10 // for the largest component of the mean gradient
 )
 
 // linearLoss is a convex problem: the sum over rows of a loss of the linear function z = w.x + b, plus l2/2 |w|^2.
@@ -90,7 +90,7 @@ func (p *linearLoss) minimize(theta []float64) error {
 		}
 		next, moved := p.halve(theta, step.RawVector().Data, trial, objective)
 		if !moved {
-			return nil // no smaller value in floating point: this is the minimum
+			return nil // floating point has no smaller value: this is the minimum
 		}
 		objective = next
 	}

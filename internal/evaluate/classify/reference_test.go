@@ -66,8 +66,7 @@ func fixtureRows(tb testing.TB) Rows {
 	return r
 }
 
-// scikit-learn was given each row as often as its weight says, so these tests are
-// about weights, too.
+// scikit-learn was given each row as many times as its weight says, so these tests also check weights.
 func TestCoefficientsAreThoseOfScikitLearn(t *testing.T) {
 	rows, err := fixtureRows(t).prepare()
 	testkit.Must(t, err)
@@ -116,8 +115,8 @@ func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 		model     *Classifier
 		link      func(float64) float64
 		tolerance float64
-		// known rows only are compared: there are splits of small nodes by different
-		// features that gain the same, and rows that were not fitted to tell them apart.
+		// Only rows with a known result are compared. In small nodes, splits by different features gain the
+		// same, and send other rows to different sides.
 		known bool
 	}{
 		{gaussianBayes(), sigmoid, 1e-6, false},
@@ -148,7 +147,7 @@ func TestProbabilitiesAreThoseOfScikitLearn(t *testing.T) {
 	}
 }
 
-// shared reads one of the data sets beside the project.
+// shared reads one of the shared data sets.
 func shared(tb testing.TB, name string) (train, test Rows) {
 	tb.Helper()
 	dir := filepath.Join("..", "..", "..", "..", "shared", "data", name)
@@ -173,8 +172,7 @@ func shared(tb testing.TB, name string) (train, test Rows) {
 	return read("train.csv.gz"), read("test.csv.gz")
 }
 
-// seeded gives the model of a name with another seed; false where nothing in it is
-// random.
+// seeded returns the model of a name with another seed; false if nothing in it is random.
 func seeded(name string, seed uint64) (*Classifier, bool) {
 	switch name {
 	case "random forest":

@@ -33,8 +33,7 @@ func Regressors() []*Regressor {
 		regressor("gradient boosting", boostingRegression(boostingTrees)), MLPRegression()}
 }
 
-// Fit forgets what was learned before, and learns from targets. It fails with [ErrWeight] for
-// weights that it cannot use.
+// Fit forgets earlier training, and learns from targets. It fails with [ErrWeight] for unusable weights.
 func (r *Regressor) Fit(t Targets) error {
 	return r.fit(func() (n training, err error) {
 		n, r.mean, r.scale, err = t.prepare()

@@ -65,7 +65,7 @@ func TestRegressorsAgainstScikitLearn(t *testing.T) {
 	}
 }
 
-// The tree with a least leaf, and the class that it tells.
+// The tree with a least number of rows per leaf, and its predicted class.
 func TestLeafAndThresholdAgainstScikitLearn(t *testing.T) {
 	r, learn, exam := readRegressors(t)
 	rows := Rows{X: learn.X}
@@ -91,8 +91,8 @@ func TestLeafAndThresholdAgainstScikitLearn(t *testing.T) {
 	}
 }
 
-// Scores above the threshold stand for more than half, whatever the scale: half of the rows
-// of a balanced set are called positive, or nearly.
+// Scores above the threshold mean a probability above one half, on any scale: about half of the rows of a
+// balanced set are positive.
 func TestThresholdsHalve(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 4))
 	x := Matrix{Rows: 600, Cols: 2}
@@ -159,7 +159,7 @@ func TestRegressorsRefuse(t *testing.T) {
 				t.Errorf("%s, %s: %v", model.Name(), name, err)
 			}
 		}
-		// A constant is learned as such.
+		// A constant is learned.
 		if err := model.Fit(Targets{X: x, Y: []float64{7, 7, 7}}); err != nil {
 			t.Errorf("%s: %v", model.Name(), err)
 			continue

@@ -10,21 +10,20 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
-// Rows are what a classifier is fitted to. A row of weight 2 counts as the row
-// twice, a row of weight 0 is left out; a nil Weight is 1 for each row. Weights
-// are finite and not negative: 0, or from 1e-100 to 1e100. They count rows, so
-// that they act on all that depends on the number of rows (penalties, least
-// rows of a leaf) as well.
+// Rows are the training rows of a classifier. A row of weight 2 counts as two rows, a row of weight 0 is left
+// out; a nil Weight is 1 for each row. Weights are finite and not negative: 0, or from 1e-100 to 1e100. They
+// count rows, so they also affect everything that depends on the number of rows (penalties, least rows of a
+// leaf).
 type Rows struct {
 	X        Matrix
 	Positive []bool
 	Weight   []float64
 }
 
-// ErrWeight says that the weights of rows cannot be used; the message says why.
+// ErrWeight means that the weights of rows cannot be used; the message says why.
 var ErrWeight = errors.New("unusable weights of rows")
 
-// Weights beyond are refused, as their products would leave the range of floats.
+// Weights outside these limits are refused, since their products would overflow or underflow.
 const (
 	leastWeight   = 1e-100
 	largestWeight = 1e100
@@ -33,7 +32,7 @@ const (
 // training holds rows that were checked.
 type training struct {
 	x       Matrix
-	label   []float64 // 1 positive, 0 negative; of regressors a number
+	label   []float64 // 1 positive, 0 negative; a number for regressors
 	weight  []float64 // above 0
 	uniform bool      // all weights are 1
 	// Sums of weights: of both classes, and of all.
@@ -70,7 +69,7 @@ func (r Rows) prepare() (training, error) {
 	return t, measure.CheckClasses(positive)
 }
 
-// weigh gives the rows of weight above 0, each with its label and weight.
+// weigh returns the rows of weight above 0, each with its label and weight.
 func weigh(x Matrix, label, weight []float64) (training, error) {
 	t := training{x: x, label: slices.Clone(label), weight: weight, uniform: true}
 	if weight == nil {
@@ -122,7 +121,7 @@ func (t training) logOdds() float64 { return math.Log(t.pos / t.neg) }
 // prior is the mean label.
 func (t training) prior() float64 { return t.pos / t.total }
 
-// centers gives the means of both classes, of features of the rows.
+// centers returns the mean features of the rows of each class.
 func (t training) centers(x Matrix) (center [2][]float64) {
 	weight := [2]float64{t.neg, t.pos}
 	for c := range 2 {
@@ -137,8 +136,8 @@ func (t training) centers(x Matrix) (center [2][]float64) {
 	return center
 }
 
-// standardization gives each column's mean and standard deviation (divisor: the
-// total weight; 1 for a constant column, which then never gets a coefficient).
+// standardization returns each column's mean and standard deviation (divisor: the total weight; 1 for a
+// constant column, which then never gets a coefficient).
 func (t training) standardization() (mean, scale []float64) {
 	mean, scale = make([]float64, t.x.Cols), make([]float64, t.x.Cols)
 	for i, w := range t.weight {
@@ -165,7 +164,7 @@ func (t training) standardization() (mean, scale []float64) {
 	return mean, scale
 }
 
-// standardize gives (x - mean) / scale.
+// standardize returns (x - mean) / scale.
 func standardize(x Matrix, mean, scale []float64) Matrix {
 	out := Matrix{Rows: x.Rows, Cols: x.Cols, Data: make([]float64, len(x.Data))}
 	for i := range x.Rows {

@@ -2,14 +2,13 @@ package classify
 
 import "github.com/conclave-dp/conclave/internal/evaluate/classify/trees"
 
-// DecisionTree is one classification tree (Breiman, Friedman, Olshen and Stone
-// 1984) split by Gini impurity, over features sorted into at most 256 bins, until its leaves
-// are pure; leaf is how many rows a leaf has at least, whatever their weights. It is
-// DecisionTreeClassifier of scikit-learn; among splits that gain the same, the feature that
-// comes first is taken, not a random one. Scores are shares of positive rows, by weight.
+// DecisionTree is one classification tree (Breiman, Friedman, Olshen and Stone 1984) split by Gini impurity,
+// over features sorted into at most 256 bins, until its leaves are pure. leaf is the smallest number of rows in
+// a leaf, whatever their weights. It is DecisionTreeClassifier of scikit-learn; among splits with equal gain it
+// takes the first feature, not a random one. Scores are shares of positive rows, by weight.
 func DecisionTree(leaf int) *Classifier { return decisionTree(0, leaf) }
 
-// decisionTree has a depth of at most that many splits; 0 is no limit.
+// decisionTree has at most depth levels of splits; 0 means no limit.
 func decisionTree(depth, leaf int) *Classifier {
 	return classifier("decision tree", 0.5, func(t training) (scorer, error) {
 		g := trees.NewDepthFirst(t.binned(trees.Usual), t.label, t.weight)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// repeated writes each row as often as its weight says.
+// repeated writes each row as many times as its weight says.
 func repeated(r Rows) Rows {
 	out := Rows{X: Matrix{Cols: r.X.Cols}}
 	for i, w := range r.Weight {
@@ -20,7 +20,7 @@ func repeated(r Rows) Rows {
 	return out
 }
 
-// This holds draw by draw for random models, too.
+// This holds draw by draw, also for random models.
 func TestWeightZeroLeavesOut(t *testing.T) {
 	x, y := world(5, 250, 4, false)
 	rng := rand.New(rand.NewPCG(1, 1))

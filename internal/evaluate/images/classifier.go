@@ -14,9 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// The classifier of images: two convolutions that halve the image, a layer of
-// features, and the classes. It is a yardstick with fixed settings: 0.986 of
-// MNIST's test images after its training images.
+// The classifier of images: two convolutions that halve the image, a layer of features, and the classes. It is
+// a yardstick with fixed settings. Trained on MNIST's training images, it recognizes 0.986 of the test images.
 const (
 	featureCount = 64
 	epochs       = 4
@@ -54,7 +53,7 @@ func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classif
 	return c, err
 }
 
-// fit fits a classifier. The same images give the same one.
+// fit fits a classifier. The same images give the same classifier.
 func fit(ctx context.Context, x *idx.Images, classes int) (*classifier, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x13a9e))
 	c, err := newClassifier(x.Shape, classes, rng)
@@ -102,8 +101,8 @@ func (c *classifier) pixels(to []float32, x *idx.Images, rows []int) []float32 {
 	return to
 }
 
-// look gives the features, shape [images, features], and the class
-// probabilities, shape [images, classes], of all images.
+// look returns the features, shape [images, features], and the class probabilities, shape [images, classes], of
+// all images.
 func (c *classifier) look(ctx context.Context, x *idx.Images) (features, probabilities *mat.Dense, err error) {
 	if x.Shape != c.shape {
 		return nil, nil, fmt.Errorf("images of %d x %d x %d for a classifier of %d x %d x %d",
@@ -122,7 +121,7 @@ func (c *classifier) look(ctx context.Context, x *idx.Images) (features, probabi
 		batch = c.pixels(batch[:0], x, rows)
 		seen := c.features.Forward(batch, len(rows))
 		classes := make([]float32, len(rows)*c.classes)
-		c.heads.Forward(classes, c.head.Forward(seen, len(rows)), len(rows), nil) // softmax draws nothing
+		c.heads.Forward(classes, c.head.Forward(seen, len(rows)), len(rows), nil) // softmax heads draw nothing
 		for k, i := range rows {
 			widen(features.RawRowView(i), seen[k*featureCount:])
 			widen(probabilities.RawRowView(i), classes[k*c.classes:])

@@ -15,26 +15,24 @@ import (
 
 // Input is what an evaluation of images compares.
 type Input struct {
-	// Synthetic are the images in question, Test real ones that they were not made from.
+	// Synthetic are the images to evaluate. Test are real images that they were not made from.
 	Synthetic, Test *idx.Images
-	// Train are the real images they were made from, CoinFlips images of the same
-	// run with its votes replaced by chance. Both may be nil.
+	// Train are the real images they were made from. CoinFlips are images of the same run with its votes
+	// replaced by chance. Both may be nil.
 	Train, CoinFlips *idx.Images
-	// Weight are the weights of the synthetic images, nil for 1 each. The classifiers take
-	// none: as many images are drawn in proportion to them, always the same ones.
+	// Weight are the weights of the synthetic images, nil for 1 each. The classifiers use no weights: the same
+	// number of images is drawn in proportion to them, always the same ones.
 	Weight []float64
 	// Classes is the schema's number of classes.
 	Classes int
 }
 
-// Evaluate is [evaluate.Evaluate] for images: how well a classifier trained on synthetic
-// ones recognizes real test images, and how the images look to a classifier trained
-// on real ones: on Train, or where that is nil, on half of Test, which is then left
-// out of all figures.
+// Evaluate is [evaluate.Evaluate] for images. It measures how well a classifier trained on synthetic images
+// recognizes real test images, and how a classifier trained on real images sees the synthetic ones. That
+// classifier is trained on Train or, if that is nil, on half of Test, which no figure then uses.
 //
-// The same images give the same figures. It fails for fewer than two images (four
-// of Test without Train), for images of different shapes, and when ctx ends. NOT
-// PRIVATE.
+// The same images give the same figures. It fails for fewer than two images (four of Test without Train), for
+// images of different shapes, and when ctx ends. NOT PRIVATE.
 func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	if err := in.check(); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
@@ -68,7 +66,7 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	return e, nil
 }
 
-// Accuracy is only the first of these figures: the share of the test images that a classifier trained on other
+// Accuracy is the first of these figures alone: the share of the test images that a classifier trained on other
 // images recognizes.
 func Accuracy(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
 	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
@@ -145,16 +143,15 @@ func (in Input) compare(ctx context.Context) (*evaluate.ImageQuality, error) {
 	return q, nil
 }
 
-// against are the real test images that others are compared with, as a classifier
-// trained on real images sees them.
+// against are the real test images with which others are compared, as a classifier trained on real images sees
+// them.
 type against struct {
 	test     *idx.Images
 	features *mat.Dense
 	judge    *classifier
 }
 
-// of trains a classifier on images for its accuracy on the real ones, and lets the
-// judge look at them.
+// of trains a classifier on images to measure its accuracy on the real ones, and lets the judge look at them.
 func (a against) of(ctx context.Context, x *idx.Images) (right, score, distance float64, err error) {
 	if right, err = accuracyOf(ctx, x, a.test, a.judge.classes); err != nil {
 		return 0, 0, 0, err
@@ -170,7 +167,7 @@ func (a against) of(ctx context.Context, x *idx.Images) (right, score, distance 
 	return right, score, distance, err
 }
 
-// halves splits images at random, always in the same way.
+// halves splits images at random, in the same way each time.
 func halves(x *idx.Images) (a, b *idx.Images) {
 	order := rand.New(rand.NewPCG(seed, 0x4a1f)).Perm(x.Len())
 	return x.Subset(order[:len(order)/2]), x.Subset(order[len(order)/2:])

@@ -35,7 +35,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// The accuracy alone is that among the other figures.
+// The accuracy alone equals that among the other figures.
 func TestAccuracy(t *testing.T) {
 	ctx := context.Background()
 	synthetic, test := strokes(3, 400, 20, false), strokes(2, 200, 20, false)
@@ -49,7 +49,7 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// Images of a whole weight are drawn just so often; weights of 2 and 0 are the first half
+// Images of a whole weight are drawn exactly that number of times; weights of 2 and 0 give the first half
 // twice.
 func TestImagesAreDrawnByWeight(t *testing.T) {
 	ctx := context.Background()

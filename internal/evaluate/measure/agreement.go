@@ -7,21 +7,18 @@ import (
 	"math"
 )
 
-// ErrTooFew says that fewer than two things were given to be ranked.
+// ErrTooFew means that fewer than two things are to be ranked.
 var ErrTooFew = errors.New("at least two are needed to compare their order")
 
-// RankingAgreement is the share of ordered pairs of things that two lists of
-// scores put in the same order: 1 for the same ranking, 0 for the reverse, about
-// 0.5 for rankings that have nothing to do with each other. Of the figures that
-// algorithms reach on real and on synthetic rows it is the synthetic ranking
-// agreement (SRA; Jordon, Yoon, van der Schaar 2018, arXiv:1806.11345, used in the
-// PATE-GAN paper, 2019)
+// RankingAgreement is the share of ordered pairs of things that two lists of scores put in the same order: 1
+// for the same ranking, 0 for the reverse, about 0.5 for unrelated rankings. For the figures that algorithms
+// reach on real and on synthetic rows it is the synthetic ranking agreement (SRA; Jordon, Yoon, van der Schaar
+// 2018, arXiv:1806.11345, used in the PATE-GAN paper, 2019)
 //
 //	1/(k(k-1)) sum over i and j != i of [(R_i - R_j)(S_i - S_j) > 0]
 //
-// and of importances of features the agreed ranking probability. Ties: a pair that
-// is tied in both lists agrees, where the formula would say no; one that is tied in
-// only one of them does not.
+// and for importances of features the agreed ranking probability. A pair that is tied in both lists agrees,
+// although the formula says no. A pair that is tied in only one list does not agree.
 //
 // It fails with ErrTooFew, and for lists of unequal length and NaN.
 func RankingAgreement(a, b []float64) (float64, error) {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// CramersV is how strongly two categorical columns go together, from 0 (independent) to 1 (one follows from the
-// other): sqrt(chi^2 / (n (k - 1))) with k the smaller number of categories that occur (Cramér 1946). a and b hold the
-// category of each row, from 0 and below sizes; weight are the rows' weights, nil for 1 each. It is not corrected for
-// small samples, in which independent columns have a little more than 0.
+// CramersV is the strength of the relation of two categorical columns, from 0 (independent) to 1 (one follows
+// from the other): sqrt(chi^2 / (n (k - 1))) with k the smaller number of categories that occur (Cramér 1946).
+// a and b hold the category of each row, from 0 and below sizes; weight are the rows' weights, nil for 1 each.
+// It is not corrected for small samples, in which independent columns have a little more than 0.
 //
-// It fails with ErrNoValues without rows, with ErrConstant where one column has one category only, with ErrWeights,
+// It fails with ErrNoValues without rows, with ErrConstant if a column has only one category, with ErrWeights,
 // and for columns of unequal length and categories out of range.
 func CramersV(a, b []int32, sizes [2]int, weight []float64) (float64, error) {
 	fail := func(err error) (float64, error) { return 0, fmt.Errorf("cramer's v: %w", err) }
@@ -42,8 +42,8 @@ func CramersV(a, b []int32, sizes [2]int, weight []float64) (float64, error) {
 	if k < 2 {
 		return fail(ErrConstant)
 	}
-	// chi^2/n = sum of both^2/(a b) - 1: cells that no row is in add nothing. Added up in the order of the
-	// categories, so that the same rows give the same figure.
+	// chi^2/n = sum of both^2/(a b) - 1: empty cells add nothing. The sum is in the order of the categories, so
+	// that the same rows give the same figure.
 	sum := 0.0
 	inOrder := func(x, y [2]int32) int { return slices.Compare(x[:], y[:]) }
 	for _, cell := range slices.SortedFunc(maps.Keys(both), inOrder) {
@@ -63,9 +63,9 @@ func present(weights []float64) (n int) {
 	return n
 }
 
-// CorrelationRatio is how strongly a number depends on a category, from 0 (all categories have the same mean) to 1
-// (the category says the number): the square root of the share of the variance that lies between the categories
-// (Pearson 1905). Rows whose number is NaN are left out.
+// CorrelationRatio measures how strongly a number depends on a category, from 0 (all categories have the same
+// mean) to 1 (the category determines the number): the square root of the share of the variance that lies
+// between the categories (Pearson 1905). Rows whose number is NaN are left out.
 //
 // It fails as CramersV does.
 func CorrelationRatio(categories []int32, size int, numbers, weight []float64) (float64, error) {
@@ -98,7 +98,7 @@ func CorrelationRatio(categories []int32, size int, numbers, weight []float64) (
 		if w[i] == 0 || math.IsNaN(v) {
 			continue
 		}
-		x := v/2/(high/2-low/2) - low/2/(high/2-low/2) // from 0 to 1, also of the largest numbers
+		x := v/2/(high/2-low/2) - low/2/(high/2-low/2) // from 0 to 1, without overflow
 		total += w[i]
 		d := x - mean
 		mean += d * w[i] / total

@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// ErrOneClass says that the rows hold one class only, so that there is nothing
-// to tell apart. A collapsed generator produces such tables; the caller
-// decides what that is worth.
+// ErrOneClass means that the rows have only one class, so that there is nothing to tell apart. A collapsed
+// generator produces such tables; the caller decides what that means.
 var ErrOneClass = errors.New("only one class among the rows")
 
-// CheckClasses fails with ErrOneClass when positive or negative rows are missing.
+// CheckClasses fails with ErrOneClass if there are no positive or no negative rows.
 func CheckClasses(positive []bool) error {
 	switch n := len(positive); {
 	case n == 0:
@@ -24,8 +23,7 @@ func CheckClasses(positive []bool) error {
 	return nil
 }
 
-// weighClasses adds up the weights of positive and of negative rows; ErrOneClass
-// when either is missing or weighs nothing.
+// weighClasses adds up the weights of positive and of negative rows. It fails with ErrOneClass if one sum is 0.
 func weighClasses(positive []bool, weight []float64) (pos, neg float64, err error) {
 	if err := CheckClasses(positive); err != nil {
 		return 0, 0, err

@@ -48,8 +48,8 @@ func ContingencyTotalVariation(a, b [][]int32, sizes []int, wa, wb []float64) (f
 	return min(total/2, 1), nil
 }
 
-// contingency holds the shares of cells in both tables. With an index they are in the order in which rows first
-// fell into them, which is deterministic.
+// contingency holds the shares of cells in both tables. With an index, cells are in the order of their first
+// rows, which is deterministic.
 type contingency struct {
 	shares [][2]float64
 	index  map[int64]int

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// ErrConstant says that a sample has one value only, so that it has no
-// correlation with anything.
+// ErrConstant means that all values of a sample are equal, so that it has no correlation with anything.
 var ErrConstant = errors.New("all values are the same")
 
 // Pearson is the correlation coefficient of paired numbers, from -1 to 1, with
@@ -35,7 +34,7 @@ func Pearson(x, y, weight []float64) (float64, error) {
 		yy += v * dy[i] * dy[i]
 		xy += v * dx[i] * dy[i]
 	}
-	if !(xx > 0 && yy > 0) { // all but one value weigh next to nothing
+	if !(xx > 0 && yy > 0) { // all but one value have almost no weight
 		return fail(ErrConstant)
 	}
 	return max(-1, min(1, xy/math.Sqrt(xx)/math.Sqrt(yy))), nil
@@ -51,8 +50,8 @@ func paired(x, y, weight []float64) ([]float64, error) {
 	return Weights(len(x), weight)
 }
 
-// centred gives the distances from the weighted mean, in units of the largest, so
-// that no square of them overflows.
+// centred returns the distances from the weighted mean, in units of the largest, so that squares do not
+// overflow.
 func centred(x, w []float64) ([]float64, error) {
 	if err := CheckFinite("value", x); err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func centred(x, w []float64) ([]float64, error) {
 	if low == high {
 		return nil, ErrConstant
 	}
-	// Numbers near the largest of all are halved first, for their difference.
+	// The difference of two very large numbers may overflow, so these are halved first.
 	half := 1.0
 	if math.IsInf(high-low, 0) {
 		half = 0.5

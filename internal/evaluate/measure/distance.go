@@ -69,7 +69,7 @@ func Wasserstein(a, b, wa, wb []float64) (float64, error) {
 // mass is the share of each sample that has a value.
 type mass struct{ at, a, b float64 }
 
-// merge gives the distinct values of two samples in rising order.
+// merge returns the distinct values of two samples in rising order.
 func merge(a, b, wa, wb []float64) ([]mass, error) {
 	first, err := shares(a, wa)
 	if err != nil {
@@ -97,7 +97,7 @@ func merge(a, b, wa, wb []float64) ([]mass, error) {
 	return out, nil
 }
 
-// shares gives the distinct values of one sample that weigh something.
+// shares returns the distinct values of one sample that have weight.
 func shares(values, weight []float64) ([]mass, error) {
 	w, err := Weights(len(values), weight)
 	if err != nil {
@@ -115,7 +115,7 @@ func shares(values, weight []float64) ([]mass, error) {
 	if len(all) == 0 {
 		return nil, ErrNoValues
 	}
-	// Sort by weight, too, so that the order of the rows cannot change the last digit.
+	// Sort by weight as well, so that the order of the rows cannot change the last digit.
 	slices.SortFunc(all, func(x, y mass) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.a, y.a)) })
 	total := 0.0
 	for _, v := range all {

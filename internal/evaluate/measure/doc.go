@@ -1,5 +1,5 @@
-// Package measure holds figures that say how similar two samples are, and how well scores rank rows: functions of
-// plain numbers, without tables.
+// Package measure has functions of plain numbers that measure how similar two samples are, and how well scores
+// rank rows.
 //
 // Results from real rows are NOT PRIVATE; see package evaluate.
 package measure

@@ -96,11 +96,10 @@ func eigen(s *mat.SymDense, vectors bool) ([]float64, *mat.Dense, error) {
 	return e.Values(nil), &v, nil
 }
 
-// ClassifierScore is exp of the mean Kullback-Leibler divergence of each row of
-// class probabilities from their mean (the inception score of Salimans et al.
-// 2016, by whatever classifier made them): 1 for rows that all look alike, the
-// number of classes for rows that are certain and evenly spread. It fails for
-// no rows, and for a row that is not a distribution.
+// ClassifierScore is exp of the mean Kullback-Leibler divergence of each row of class probabilities from their
+// mean (the inception score of Salimans et al. 2016, with any classifier): 1 for rows that all look alike, the
+// number of classes for rows that are certain and evenly spread. It fails for no rows, and for a row that is
+// not a distribution.
 func ClassifierScore(probabilities *mat.Dense) (float64, error) {
 	n, k := probabilities.Dims()
 	if n == 0 || k == 0 {

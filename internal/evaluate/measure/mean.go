@@ -39,8 +39,8 @@ func RMSE(truth, predicted, weight []float64) (float64, error) {
 	return 2 * largest * math.Sqrt(total/Sum(w)), nil
 }
 
-// Median is the value with half of the weight on either side; where two values
-// share that place it is their mean. It fails like RMSE.
+// Median is the value with half of the weight on either side, or the mean of two such values. It fails like
+// RMSE.
 func Median(values, weight []float64) (float64, error) {
 	w, err := Weights(len(values), weight)
 	if err == nil {

@@ -6,13 +6,11 @@ import (
 	"math"
 )
 
-// InterpolatedPrecision is the area under the precision-recall curve as R's package PRROC
-// has it (auc.integral; Keilwagen, Grosse, Grau 2014, "Area under precision-recall curves for
-// weighted and unweighted data"). Between two thresholds true and false positives grow in
-// proportion, as Davis and Goadrich (2006) interpolate, so that with x true positives
-// precision is x/(x + f + h (x - p)), h the false ones per true one; its integral is taken
-// exactly (Boyd, Eng, Page 2013). AveragePrecision interpolates nothing. Weights and errors
-// are those of AUROC.
+// InterpolatedPrecision is the area under the precision-recall curve as R's package PRROC computes it
+// (auc.integral; Keilwagen, Grosse, Grau 2014, "Area under precision-recall curves for weighted and unweighted
+// data"). Between two thresholds, true and false positives grow in proportion (Davis and Goadrich 2006). With x
+// true positives, precision is then x/(x + f + h (x - p)), with h false ones per true one; its integral is
+// exact (Boyd, Eng, Page 2013). AveragePrecision interpolates nothing. Weights and errors are those of AUROC.
 func InterpolatedPrecision(positive []bool, scores, weight []float64) (float64, error) {
 	r, err := rank(positive, scores, weight)
 	if err != nil {
@@ -39,16 +37,16 @@ func ratioIntegral(a, b, start, length float64) float64 {
 		return length / a
 	}
 	low := a*start + b
-	if low <= 0 { // nothing is above the threshold yet, so b is 0 but for rounding
+	if low <= 0 { // nothing is above the threshold yet, so b is 0 up to rounding
 		return length / a
 	}
 	// log1p keeps the digits of short steps, whose two terms nearly cancel.
 	return length/a - b/a*(math.Log1p(a*length/low)/a)
 }
 
-// Accuracy is the share of rows, by weight, whose class is told right by a score above
-// the threshold; one equal to it says negative. weight is nil for 1 each. It fails for
-// slices of unequal length, NaN, no rows, and with ErrWeights.
+// Accuracy is the share of rows, by weight, whose class is predicted correctly. A score above the threshold
+// means positive. weight is nil for 1 each. It fails for slices of unequal length, NaN, no rows, and with
+// ErrWeights.
 func Accuracy(positive []bool, scores []float64, threshold float64, weight []float64) (float64, error) {
 	w, err := scored(positive, scores, weight)
 	if err == nil && len(scores) == 0 {

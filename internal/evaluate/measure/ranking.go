@@ -19,8 +19,8 @@ func AUROC(positive []bool, scores, weight []float64) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("auroc: %w", err)
 	}
-	// Walking from the highest score down, every negative row is beaten by all
-	// positives above it and half of those it ties with.
+	// From the highest score down, every negative row counts all positive rows above it, and half of those with
+	// the same score.
 	var wins, above, below float64
 	for p, n := range r.ties {
 		wins += n * (above + p/2)
@@ -50,14 +50,14 @@ func AveragePrecision(positive []bool, scores, weight []float64) (float64, error
 	return min(area/hits, 1), nil
 }
 
-// ranked is rows in order from the highest score to the lowest.
+// ranked holds rows in order from the highest score to the lowest.
 type ranked struct {
 	positive       []bool
 	scores, weight []float64
 	order          []int
 }
 
-// scored refuses labels and scores that do not go together, and gives the rows' weights.
+// scored refuses labels and scores that do not match, and returns the rows' weights.
 func scored(positive []bool, scores, weight []float64) ([]float64, error) {
 	if len(positive) != len(scores) {
 		return nil, fmt.Errorf("%d labels but %d scores", len(positive), len(scores))
@@ -88,8 +88,7 @@ func rank(positive []bool, scores, weight []float64) (ranked, error) {
 	return ranked{positive, scores, w, order}, nil
 }
 
-// ties yields the weights of positive and of negative rows of each score, from
-// the highest on.
+// ties yields the weights of positive and of negative rows of each score, the highest first.
 func (r ranked) ties(yield func(p, n float64) bool) {
 	for start := 0; start < len(r.order); {
 		at := r.scores[r.order[start]]

@@ -65,8 +65,7 @@ func TestRankingRefuses(t *testing.T) {
 	}
 }
 
-// The pair count is the definition; the ranked form must agree with it and with
-// its symmetries.
+// The pair count is the definition; the ranked form must agree with it and have its symmetries.
 func TestAUROCIsThePairCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 40).Draw(t, "n")

@@ -120,7 +120,7 @@ func TestFiguresEqualThoseOfSciPyAndScikitLearn(t *testing.T) {
 	}
 }
 
-// costs are the Euclidean ones from each point of a to each of b.
+// costs returns the Euclidean distance from each point of a to each of b.
 func costs(a, b [][]float64) [][]float64 {
 	out := make([][]float64, len(a))
 	for i, p := range a {

@@ -2,23 +2,22 @@ package measure
 
 import "math"
 
-// simplex solves a transport problem of whole numbers. Its basis is a tree of all points
-// and a root, where each point hangs by one arc: from a source to a sink, or one of its own
-// to or from the root, which costs more than any way around it and carries nothing in the
-// end. The tree is strongly feasible: arcs without flow point to the root, and a pivot
-// keeps that, so that no basis comes twice (Cunningham 1976).
+// simplex solves a transport problem of whole numbers. Its basis is a tree of all points and a root. Each point
+// hangs by one arc: from a source to a sink, or its own arc to or from the root, which costs more than any way
+// around it and has no flow in the end. The tree is strongly feasible: arcs without flow point to the root, and
+// a pivot preserves that, so no basis occurs twice (Cunningham 1976).
 type simplex struct {
 	cost []float64 // sources x sinks
 	n, m int       // sources are points 0 to n-1, sinks n to n+m-1, the root n+m
 
 	parent    []int
-	arc       []int     // to the parent: a place in cost, or -1 for one of its own
+	arc       []int     // to the parent: a place in cost, or -1 for the point's own arc
 	up        []bool    // the arc goes to the parent
 	flow      []float64 // of that arc
 	depth     []int
 	potential []float64 // cost of the tree's way from the point to the root
 	children  [][]int
-	next      int // where pricing goes on
+	next      int // where pricing continues
 }
 
 // flow is the mass that a plan moves between two points.
@@ -48,7 +47,7 @@ func newSimplex(cost, supply, demand []float64) *simplex {
 	return s
 }
 
-// aside is the cost of an arc of a point's own.
+// aside is the cost of a point's own arc.
 func (s *simplex) aside() float64 { return float64(s.n+s.m) * (wholeCost + 1) }
 
 func (s *simplex) solve() []flow {
@@ -91,8 +90,8 @@ func (s *simplex) entering() int {
 	return best
 }
 
-// pivot sends what it can around the cycle that arc k closes, and puts the arc in the
-// place of the last one that this empties, seen from the top of the cycle along it.
+// pivot sends as much as possible around the cycle that arc k closes. Arc k replaces the last arc that becomes
+// empty, in the direction of the cycle from its top.
 func (s *simplex) pivot(k int) {
 	from, to := k/s.m, s.n+k%s.m
 	a, b := from, to
@@ -164,7 +163,7 @@ func (s *simplex) drop(parent, child int) {
 	}
 }
 
-// settle moves the potentials of a subtree and recomputes its depths.
+// settle adds shift to the potentials of a subtree and recomputes its depths.
 func (s *simplex) settle(v int, shift float64) {
 	s.depth[v] = s.depth[s.parent[v]] + 1
 	s.potential[v] += shift

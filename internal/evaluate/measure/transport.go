@@ -10,16 +10,14 @@ import (
 // mostTransport bounds the points of a transport problem.
 const mostTransport = 2000
 
-// Transport is the least cost of moving one distribution to another: the minimum of
-// sum f_ij cost_ij over flows f of at least 0 with the points' shares as sums (Kantorovich
-// 1942). With distances as costs it is the first Wasserstein distance in any number of
-// dimensions, exactly. cost[i][j] is that from a point of the first to one of the second;
-// wa and wb are the points' weights, nil for 1 each.
+// Transport is the least cost of moving one distribution to another: the minimum of sum f_ij cost_ij over flows
+// f of at least 0 with the points' shares as sums (Kantorovich 1942). With distances as costs it is exactly the
+// first Wasserstein distance, in any number of dimensions. cost[i][j] is the cost from point i of the first to
+// point j of the second; wa and wb are the points' weights, nil for 1 each.
 //
-// It is found by the network simplex method (Dantzig 1951; Cunningham 1976). Costs are
-// rounded to 2^-36 of the largest for the search, which may make the result so much larger.
-// It fails for no points, more than 2,000 of either, costs that are negative or not finite,
-// rows of unequal length, and with ErrWeights.
+// It uses the network simplex method (Dantzig 1951; Cunningham 1976). The search rounds costs to 2^-36 of the
+// largest, so the result may be too large by that much. It fails for no points, more than 2,000 of either,
+// costs that are negative or not finite, rows of unequal length, and with ErrWeights.
 func Transport(cost [][]float64, wa, wb []float64) (float64, error) {
 	fail := func(err error) (float64, error) { return 0, fmt.Errorf("transport: %w", err) }
 	if len(cost) == 0 || len(cost[0]) == 0 {
@@ -48,7 +46,7 @@ func Transport(cost [][]float64, wa, wb []float64) (float64, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// Points without mass would be arcs without flow, which the simplex method cycles on.
+	// Points without mass would have arcs without flow, on which the simplex method cycles.
 	sources, give := positive(wholeShares(supply))
 	sinks, take := positive(wholeShares(demand))
 	total := 0.0
@@ -61,9 +59,9 @@ func Transport(cost [][]float64, wa, wb []float64) (float64, error) {
 	return total, nil
 }
 
-// wholeMass is what all mass is in whole numbers, and wholeCost the largest cost, so that
-// all sums are exact in float64: those along a tree of 4,000 points, and those of one cost
-// for each of them that no flow may pay. Shares change by less than 1e-15.
+// wholeMass is the sum of all mass in whole numbers, and wholeCost the largest cost. With them all sums are
+// exact in float64: those along a tree of 4,000 points, and those that include the points' own arcs. Shares
+// change by less than 1e-15.
 const (
 	wholeMass = 1 << 50
 	wholeCost = 1 << 36
@@ -83,7 +81,7 @@ func wholeShares(w []float64) []float64 {
 	return w
 }
 
-// positive gives the places of the numbers above 0, and these.
+// positive returns the positive numbers and their indices.
 func positive(w []float64) (at []int, values []float64) {
 	for i, v := range w {
 		if v > 0 {

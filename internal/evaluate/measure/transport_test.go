@@ -61,7 +61,7 @@ func TestTransportOfManyPoints(t *testing.T) {
 	if err != nil || math.Abs(there-back) > 1e-10 {
 		t.Errorf("%v there, %v back, %v", there, back, err)
 	}
-	// Moved by one vector, the distance is its length, whatever the weights.
+	// If all points move by one vector, the distance is its length, for any weights.
 	for i := range b {
 		b[i] = []float64{a[i][0] + 3, a[i][1] - 4}
 	}

@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// ErrWeights says that the weights of rows cannot be used: one for each row is
-// needed, each finite and not negative, and not all of them zero.
+// ErrWeights means that the weights of rows cannot be used. Each row needs a weight that is finite and not
+// negative, and not all weights may be zero.
 var ErrWeights = errors.New("the weights of the rows cannot be used")
 
-// ErrNoValues says that a sample is empty, or that all its weights are zero.
+// ErrNoValues means that a sample is empty, or that all its weights are zero.
 var ErrNoValues = errors.New("there are no values")
 
-// CheckWeights fails with ErrWeights unless weight is nil, which stands for 1
-// each, or has one finite weight of at least 0 for each of the rows and one
-// above 0.
+// CheckWeights fails with ErrWeights unless weight is nil, which means 1 each, or has one finite weight of at
+// least 0 for each of the rows and one above 0.
 func CheckWeights(rows int, weight []float64) error {
 	if weight == nil {
 		return nil
@@ -37,10 +36,9 @@ func CheckWeights(rows int, weight []float64) error {
 	return nil
 }
 
-// Weights gives one weight per row, 1 each for nil. Only their ratios matter to
-// the figures here, so they are multiplied by a power of two, which is exact, so
-// that neither their sum nor a product of two of them can overflow. It fails
-// like CheckWeights.
+// Weights returns one weight per row, 1 each for nil. Only their ratios matter to the figures here, so they are
+// multiplied by a power of two, which is exact, so that neither their sum nor a product of two of them can
+// overflow. It fails like CheckWeights.
 func Weights(rows int, weight []float64) ([]float64, error) {
 	if err := CheckWeights(rows, weight); err != nil {
 		return nil, err
@@ -56,7 +54,7 @@ func Weights(rows int, weight []float64) ([]float64, error) {
 	return out, nil
 }
 
-// CheckFinite refuses the values that no arithmetic can be done with.
+// CheckFinite refuses NaN and infinite values.
 func CheckFinite(name string, values []float64) error {
 	for i, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

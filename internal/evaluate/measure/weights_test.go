@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// weighted are all figures that take weights, of one sample of rows.
+// weighted returns all figures that support weights, of one sample of rows.
 func weighted(flags []bool, x, y, w []float64) map[string]func() (float64, error) {
 	codes := func(v []float64) [][]int32 {
 		out := make([]int32, len(v))
@@ -71,7 +71,7 @@ func TestAWeightOfTwoIsTheRowTwice(t *testing.T) {
 			got, err1 := once()
 			want, err2 := twice[name]()
 			if name == "median" && scale != 1 {
-				continue // whether the halves are equal hangs on the last digit
+				continue // the last digit decides whether the halves are equal
 			}
 			if err1 != nil || err2 != nil || !(math.Abs(got-want) <= tolerance) {
 				t.Fatalf("%s is %v, %v with weights, and %v, %v with rows repeated", name, got, err1, want, err2)
@@ -109,7 +109,7 @@ func TestWeightsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// The order of rows must not show, and the same rows give the same bits.
+// The order of rows must not matter, and the same rows give the same bits.
 func TestFiguresAreTheSameToTheLastBit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 30).Draw(t, "n")

@@ -1,5 +1,5 @@
-// Command reference makes the figures of scikit-learn, SciPy and NumPy that tests of
-// internal/evaluate compare with. See README.md.
+// Command reference makes the figures of scikit-learn, SciPy and NumPy with which tests of internal/evaluate
+// compare. See README.md.
 package main
 
 import (

@@ -12,10 +12,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
-// NormalInverseGamma is a distribution of the coefficients beta and the noise variance
-// s^2 of a linear regression: s^2 is inverse gamma with Shape and Rate, and beta given
-// s^2 is normal with Mean and covariance s^2 Precision^-1. It is conjugate: prior and
-// posterior are of the kind.
+// NormalInverseGamma is a distribution of the coefficients beta and the noise variance s^2 of a linear
+// regression: s^2 is inverse gamma with Shape and Rate, and beta given s^2 is normal with Mean and covariance
+// s^2 Precision^-1. It is conjugate: prior and posterior both have this form.
 type NormalInverseGamma struct {
 	Mean        []float64
 	Precision   *mat.SymDense
@@ -32,16 +31,15 @@ func NewNormalInverseGamma(mean, deviation []float64, shape, rate float64) Norma
 	return NormalInverseGamma{Mean: mean, Precision: p, Shape: shape, Rate: rate}
 }
 
-// Update gives the posterior pi(theta) prod f(y_i | x_i, theta)^w_i of a linear regression
-// with normal noise (Ghalebikesabi et al. 2022, equation 3), exactly. With W the weights,
-// P, m, a, b this distribution:
+// Update returns the exact posterior pi(theta) prod f(y_i | x_i, theta)^w_i of a linear regression with normal
+// noise (Ghalebikesabi et al. 2022, equation 3). With W the weights, P, m, a, b this distribution:
 //
 //	P' = P + X'WX,  m' = P'^-1 (P m + X'Wy),  a' = a + sum(w)/2,
 //	b' = b + (sum w (y - x.m')^2 + (m' - m)' P (m' - m))/2
 //
-// A weight of 2 counts as two rows: see the package's comment for what to scale weights
-// to. It fails as Linear does, but not for dependent columns, and for a prior of other
-// coefficients, a precision that is not positive definite, or Shape or Rate not above 0.
+// A weight of 2 counts as two rows: the package comment says how to scale weights. It fails as Linear does, but
+// not for dependent columns. It also fails for a prior of other coefficients, a precision that is not positive
+// definite, or Shape or Rate not above 0.
 func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalInverseGamma, error) {
 	fail := func(err error) (NormalInverseGamma, error) {
 		return NormalInverseGamma{}, fmt.Errorf("linear posterior: %w", err)
@@ -62,7 +60,7 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 	if err != nil {
 		return fail(err)
 	}
-	// The step from the prior's mean, which loses no digits to it.
+	// Compute the step from the prior's mean, which avoids loss of digits.
 	pull := make([]float64, len(y))
 	for i, row := range x {
 		pull[i] = w[i] * (y[i] - dot(row, p.Mean))
@@ -83,7 +81,7 @@ func (p NormalInverseGamma) Update(x [][]float64, y, weight []float64) (NormalIn
 	return next, nil
 }
 
-// check refuses what is no distribution of d coefficients, and factorizes its precision.
+// check refuses values that are not a distribution of d coefficients, and factorizes its precision.
 func (p NormalInverseGamma) check(d int) (*factored, error) {
 	if len(p.Mean) != d || p.Precision == nil || p.Precision.SymmetricDim() != d {
 		return nil, fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each",
@@ -115,7 +113,7 @@ func (p NormalInverseGamma) Coefficient(j int) (distuv.StudentsT, error) {
 		nil
 }
 
-// Variance is the distribution of the noise's variance.
+// Variance returns the distribution of the noise's variance.
 func (p NormalInverseGamma) Variance() distuv.InverseGamma {
 	return distuv.InverseGamma{Alpha: p.Shape, Beta: p.Rate}
 }

@@ -10,16 +10,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
-// Estimate is a figure with its standard error by the delta method: the root of the sum
-// of p_i^2 times the square of what row i adds to the figure (its influence), p the
-// weights' shares. Rows count as independent draws of a generator, and weights as given
-// with them; a row of weight 2 is one draw, not two, so that repeating rows changes the
-// error though not the figure. It holds for many rows, none of which dominates.
+// Estimate is a figure with its standard error by the delta method: the root of the sum of p_i^2 times the
+// square of row i's influence on the figure, with p the weights' shares. Rows count as independent draws of a
+// generator with fixed weights. A row of weight 2 is one draw, not two, so repeating rows changes the error but
+// not the figure. The error is valid for many rows, none of which dominates.
 type Estimate struct {
 	Value, StandardError float64
 }
 
-// shares are the weights over their sum.
+// shares are the weights divided by their sum.
 func shares(rows int, weight []float64) ([]float64, error) {
 	w, err := checked(rows, weight)
 	if err != nil {
@@ -32,8 +31,8 @@ func shares(rows int, weight []float64) ([]float64, error) {
 	return w, nil
 }
 
-// estimate gives a figure of rows: its value by their shares p, and the influence of row i. The
-// samples of the rows are checked before.
+// estimate returns a figure of rows: its value from their shares p, and the influence of row i. The caller
+// checks the samples of the rows.
 func estimate(name string, weight []float64, of func(p []float64) (float64, func(i int) float64, error),
 	samples ...[]float64) (Estimate, error) {
 	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("%s: %w", name, err) }
@@ -111,9 +110,8 @@ func Variance(x, weight []float64) (Estimate, error) {
 	}, x)
 }
 
-// Ratio is sum w y / sum w x, as of a total to another or of a mean over a part of the
-// rows (x is then 1 in it and 0 elsewhere, y the value there). It fails as Mean does,
-// and where the denominator is 0.
+// Ratio is sum w y / sum w x: the ratio of two totals, or the mean over a part of the rows (x is then 1 in it
+// and 0 elsewhere, y the value there). It fails as Mean does, and if the denominator is 0.
 func Ratio(y, x, weight []float64) (Estimate, error) {
 	return estimate("weighted ratio", weight, func(p []float64) (float64, func(int) float64, error) {
 		below := dot(p, x)
@@ -125,10 +123,10 @@ func Ratio(y, x, weight []float64) (Estimate, error) {
 	}, x, y)
 }
 
-// Quantile is the value with the share q of the weight up to it, from 0 to 1; where two
-// values share that place it is their mean (Hyndman and Fan 1996, definition 2). Its
-// standard error is half the distance of the quantiles one standard error of the share
-// to either side (Woodruff 1952). It fails as Mean does, and for q outside [0,1].
+// Quantile is the value with the share q of the weight up to it, from 0 to 1. If two values share that place,
+// it is their mean (Hyndman and Fan 1996, definition 2). Its standard error is half the distance of the
+// quantiles one standard error of the share to either side (Woodruff 1952). It fails as Mean does, and for q
+// outside [0,1].
 func Quantile(x, weight []float64, q float64) (Estimate, error) {
 	fail := func(err error) (Estimate, error) { return Estimate{}, fmt.Errorf("weighted quantile: %w", err) }
 	if !(q >= 0 && q <= 1) {

@@ -45,7 +45,7 @@ func Example() {
 	}
 	fmt.Printf("log odds by decade %.2f, standard error %.2f\n", fit.Coefficients[1], fit.StandardErrors[1])
 
-	// As wide as after so many rows as these are worth.
+	// As wide as after the effective number of rows.
 	counts, err := weighted.Scale(weight, weighted.EffectiveSize)
 	if err != nil {
 		log.Fatal(err)

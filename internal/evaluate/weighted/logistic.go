@@ -7,20 +7,20 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrSeparated says that a combination of columns tells true from false rows without
-// error, so that coefficients grow beyond all bounds: use a prior.
+// ErrSeparated means that a combination of columns separates true from false rows without error, so that
+// coefficients grow without bound: use a prior.
 var ErrSeparated = errors.New("the rows can be told apart without error, so that no coefficients are best")
 
 const (
 	logisticSteps    = 100
 	logisticHalvings = 50
-	// closeEnough is how far a last step may move any row's log odds. Newton's method
-	// squares what is missing; of separated rows each step moves them by about 1, for ever.
+	// closeEnough is the most that a last step may move any row's log odds. Newton's method squares the
+	// remaining error; for separated rows each step moves them by about 1, without end.
 	closeEnough = 1e-7
 )
 
-// logisticLoss is the weighted negative log-likelihood, and with a prior half of
-// (beta - mean)' precision (beta - mean).
+// logisticLoss is the weighted negative log-likelihood and, with a prior, half of (beta - mean)' precision
+// (beta - mean).
 type logisticLoss struct {
 	x         [][]float64
 	y         []bool
@@ -47,8 +47,7 @@ func (p *logisticLoss) value(beta []float64) float64 {
 	return loss
 }
 
-// scores are the slopes of each row's loss along its log odds, times its weight, with
-// the sign that points down.
+// scores are the negative derivatives of each row's loss with respect to its log odds, times its weight.
 func (p *logisticLoss) scores(beta []float64) []float64 {
 	out := make([]float64, len(p.x))
 	for i, row := range p.x {
@@ -75,8 +74,7 @@ func (p *logisticLoss) curvature(beta []float64) *mat.SymDense {
 	return h
 }
 
-// minimize runs Newton's method with step halving, and gives the curvature at the
-// minimum.
+// minimize runs Newton's method with step halving, and returns the curvature at the minimum.
 func (p *logisticLoss) minimize(beta []float64) ([]float64, *factored, error) {
 	value := p.value(beta)
 	for range logisticSteps {

@@ -8,15 +8,15 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrDependent says that the columns of a design depend on each other, so that their
-// coefficients are not determined: leave one out, or use a prior.
+// ErrDependent means that the columns of a design depend on each other, so that their coefficients are not
+// determined: leave one out, or use a prior.
 var ErrDependent = errors.New("columns depend linearly on each other")
 
-// worstCondition is the largest condition number of a matrix, scaled to ones on its diagonal, that is solved with.
+// worstCondition is the largest accepted condition number of a matrix that is scaled to ones on its diagonal.
 const worstCondition = 1e13
 
-// factored is a positive definite matrix with ones on its diagonal, by scaling, so that
-// units of columns do not matter.
+// factored is a positive definite matrix, scaled to ones on its diagonal so that units of columns do not
+// matter.
 type factored struct {
 	chol  mat.Cholesky
 	scale []float64
@@ -72,7 +72,7 @@ func (f *factored) inverse() *mat.SymDense {
 func gram(x [][]float64, v []float64) *mat.SymDense {
 	d := len(x[0])
 	out := mat.NewSymDense(d, nil)
-	a := out.RawSymmetric() // the upper triangle counts
+	a := out.RawSymmetric() // only the upper triangle is read
 	for i, row := range x {
 		if v[i] == 0 {
 			continue

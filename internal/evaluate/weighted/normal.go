@@ -27,7 +27,7 @@ func NewNormal(mean, deviation []float64) Normal {
 	return Normal{Mean: mean, Covariance: c}
 }
 
-// check refuses what is no distribution of d coefficients, and gives its precision.
+// check refuses values that are not a distribution of d coefficients, and returns its precision.
 func (n Normal) check(d int) (*mat.SymDense, error) {
 	if len(n.Mean) != d || n.Covariance == nil || n.Covariance.SymmetricDim() != d {
 		return nil, fmt.Errorf("the prior is of %d coefficients, the rows have %d columns: give one for each",
@@ -46,20 +46,19 @@ func (n Normal) check(d int) (*mat.SymDense, error) {
 
 // LogisticPosterior is the posterior of the coefficients of a logistic regression.
 type LogisticPosterior struct {
-	// Laplace is the normal distribution with the posterior's mode and its curvature there
-	// (Tierney and Kadane 1986). Of many rows it is the posterior, of few Sample is.
+	// Laplace is the normal distribution with the posterior's mode and its curvature there (Tierney and Kadane
+	// 1986). For many rows it is close to the posterior; for few rows use Sample.
 	Laplace Normal
 	loss    *logisticLoss
 	scale   *factored // of the curvature at the mode
 }
 
-// UpdateLogistic gives the posterior pi(theta) prod f(y_i | x_i, theta)^w_i of a logistic
-// regression (Ghalebikesabi et al. 2022, equation 3), with this as prior. A weight of 2
-// counts as two rows: see the package's comment for what to scale weights to. x are the
-// rows of the design, as for Logistic.
+// UpdateLogistic returns the posterior pi(theta) prod f(y_i | x_i, theta)^w_i of a logistic regression
+// (Ghalebikesabi et al. 2022, equation 3), with n as prior. A weight of 2 counts as two rows: the package
+// comment says how to scale weights. x are the rows of the design, as for Logistic.
 //
-// It fails as Logistic does, but never for dependent columns or separated rows, and for a
-// prior of other coefficients or without spread.
+// It fails as Logistic does, but never for dependent columns or separated rows. It also fails for a prior of
+// other coefficients or without spread.
 func (n Normal) UpdateLogistic(x [][]float64, y []bool, weight []float64) (*LogisticPosterior, error) {
 	fail := func(err error) (*LogisticPosterior, error) { return nil, fmt.Errorf("logistic posterior: %w", err) }
 	if err := checkDesign(x, len(y)); err != nil {
@@ -83,10 +82,10 @@ func (n Normal) UpdateLogistic(x [][]float64, y []bool, weight []float64) (*Logi
 		nil
 }
 
-// LogDensity is the logarithm of the posterior's density at theta, but for a constant.
+// LogDensity is the logarithm of the posterior's density at theta, up to a constant.
 func (p *LogisticPosterior) LogDensity(theta []float64) float64 { return -p.loss.value(theta) }
 
-// counts are weights as numbers of rows, as they are.
+// counts returns weights unchanged, as numbers of rows.
 func counts(rows int, weight []float64) ([]float64, error) {
 	if rows == 0 {
 		return nil, ErrNoValues

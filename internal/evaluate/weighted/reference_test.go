@@ -144,8 +144,8 @@ func TestLogisticEqualsScikitLearnAndTheSandwich(t *testing.T) {
 	}
 }
 
-// Of few rows the posterior is skewed, and its Laplace approximation wrong: the mode is
-// 0.38 below the mean. The sampler must not follow it.
+// With few rows the posterior is skewed, and its Laplace approximation wrong: the mode is 0.38 below the mean.
+// The sampler must not follow it.
 func TestSamplerAgainstQuadrature(t *testing.T) {
 	c := readReference(t).Slope
 	x := make([][]float64, len(c.X))
@@ -157,8 +157,8 @@ func TestSamplerAgainstQuadrature(t *testing.T) {
 	near(t, "mode", posterior.Laplace.Mean, []float64{c.Mode}, 1e-6)
 	draws, err := posterior.Sample(100_000, SampleOptions{})
 	testkit.Must(t, err)
-	// The seed is fixed, so that this cannot fail by chance. Were it not: some 70,000
-	// independent draws give the mean to 0.009, quantiles to 0.02.
+	// The seed is fixed, so this cannot fail by chance. With a free seed, some 70,000 independent draws give
+	// the mean to 0.009, quantiles to 0.02.
 	if draws.Accepted < 0.5 {
 		t.Errorf("%.2f of the proposals accepted", draws.Accepted)
 	}

@@ -12,12 +12,12 @@ import (
 // the design's columns.
 type Regression struct {
 	Coefficients []float64
-	// StandardErrors and Covariance are robust (Huber 1967; White 1980): A^-1 B A^-1, A the
-	// curvature of the weighted loss, B the sum of the squares of the rows' weighted
-	// slopes. A row is one independent draw whatever its weight, and the model need not hold.
+	// StandardErrors and Covariance are robust (Huber 1967; White 1980): A^-1 B A^-1, with A the curvature of
+	// the weighted loss and B the sum of the squares of the rows' weighted derivatives. A row is one
+	// independent draw whatever its weight, and the model need not hold.
 	StandardErrors []float64
 	Covariance     *mat.SymDense
-	// ResidualVariance is the weighted mean of the squared residuals, of linear models.
+	// ResidualVariance is the weighted mean of the squared residuals, for linear models.
 	ResidualVariance float64
 }
 
@@ -30,10 +30,10 @@ func WithIntercept(x [][]float64) [][]float64 {
 	return out
 }
 
-// largest is up to where numbers are squared without a thought.
+// largest is the largest size of a number whose square needs no care.
 const largest = 1e100
 
-// checkDesign refuses rows of unequal length and numbers that cannot be computed with.
+// checkDesign refuses rows of unequal length and numbers that are not finite or too large.
 func checkDesign(x [][]float64, targets int) error {
 	if len(x) == 0 {
 		return ErrNoValues
@@ -58,7 +58,7 @@ func checkDesign(x [][]float64, targets int) error {
 	return nil
 }
 
-// checkNumbers does so for rows with a number to be predicted each.
+// checkNumbers does the same for rows with a number to predict.
 func checkNumbers(x [][]float64, y []float64) error {
 	if err := checkDesign(x, len(y)); err != nil {
 		return err
@@ -71,12 +71,11 @@ func checkNumbers(x [][]float64, y []float64) error {
 	return nil
 }
 
-// Linear minimizes the sum of w (y - beta.x)^2. x are the rows of the design, without
-// an intercept that is not in it (see WithIntercept).
+// Linear minimizes the sum of w (y - beta.x)^2. x are the rows of the design. It adds no intercept; see
+// WithIntercept.
 //
-// It fails with ErrNoValues, with ErrWeights, with ErrDependent (also for fewer rows of
-// weight above 0 than columns), and for rows of unequal length or numbers that are not
-// finite.
+// It fails with ErrNoValues, with ErrWeights, with ErrDependent (also for fewer rows of weight above 0 than
+// columns), and for rows of unequal length or numbers that are not finite.
 func Linear(x [][]float64, y, weight []float64) (*Regression, error) {
 	fail := func(err error) (*Regression, error) { return nil, fmt.Errorf("weighted linear regression: %w", err) }
 	if err := checkNumbers(x, y); err != nil {
@@ -99,7 +98,7 @@ func Linear(x [][]float64, y, weight []float64) (*Regression, error) {
 	for i, row := range x {
 		score[i] = w[i] * (y[i] - dot(row, beta))
 	}
-	// Once more for what rounding left of the slope.
+	// A second step removes what rounding left of the gradient.
 	for j, v := range curvature.solve(moment(x, score)) {
 		beta[j] += v
 	}
@@ -121,9 +120,9 @@ func (r *Regression) setCovariance(c *mat.SymDense) {
 	}
 }
 
-// Logistic minimizes the weighted sum of log(1 + exp(-s beta.x)), s +1 for rows that
-// are true and -1 for others: maximum likelihood. x are as for Linear. It fails as
-// Linear does, and with ErrSeparated where no coefficients are best.
+// Logistic minimizes the weighted sum of log(1 + exp(-s beta.x)), with s +1 for rows that are true and -1 for
+// others: maximum likelihood. x are as for Linear. It fails as Linear does, and with ErrSeparated if there is
+// no minimum.
 func Logistic(x [][]float64, y []bool, weight []float64) (*Regression, error) {
 	fail := func(err error) (*Regression, error) {
 		return nil, fmt.Errorf("weighted logistic regression: %w", err)

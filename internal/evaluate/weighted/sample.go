@@ -18,8 +18,8 @@ type SampleOptions struct {
 // Draws are dependent draws from a posterior.
 type Draws struct {
 	Theta [][]float64
-	// Accepted is the share of proposals that were taken. Near 1 the draws are close to
-	// independent; below some 0.2 take many more of them.
+	// Accepted is the share of accepted proposals. Near 1 the draws are almost independent; below about 0.2
+	// take many more of them.
 	Accepted float64
 }
 
@@ -28,10 +28,9 @@ type Draws struct {
 // the two is bounded and the chain converges geometrically (Mengersen and Tweedie 1996).
 const proposalFreedom = 5
 
-// Sample draws n coefficients from the posterior by an independence Metropolis chain
-// (Tierney 1994), whose proposals are a multivariate t distribution around the mode with
-// the Laplace approximation's covariance. The same seed gives the same draws. It draws
-// from a posterior of released rows and protects nothing.
+// Sample draws n coefficients from the posterior by an independence Metropolis chain (Tierney 1994). Its
+// proposals have a multivariate t distribution around the mode with the Laplace approximation's covariance. The
+// same seed gives the same draws. The seed protects nothing: the posterior is computed from released rows.
 func (p *LogisticPosterior) Sample(n int, o SampleOptions) (*Draws, error) {
 	if n < 1 || o.BurnIn < 0 {
 		return nil, fmt.Errorf("sample a posterior: %d draws after %d: draw 1 at least", n, o.BurnIn)
@@ -76,8 +75,8 @@ func (p *LogisticPosterior) Sample(n int, o SampleOptions) (*Draws, error) {
 	return out, nil
 }
 
-// correlate gives independent numbers of unit variance the inverse of the factored
-// matrix as covariance: scale times the inverse of the transposed factor times z.
+// correlate turns independent numbers of unit variance into numbers whose covariance is the inverse of the
+// factored matrix: scale times the inverse of the transposed factor times z.
 func (f *factored) correlate(dst []float64, z *mat.VecDense) {
 	var upper mat.TriDense
 	f.chol.UTo(&upper)

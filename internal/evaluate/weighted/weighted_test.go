@@ -14,8 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// world is rows with whole weights, of which some are 0, and each row as often as its
-// weight says.
+// world is rows with whole weights, some of them 0, and the same rows repeated as their weights say.
 type world struct {
 	x, copiesX [][]float64
 	y, copiesY []float64
@@ -129,9 +128,9 @@ func TestUnitOfWeightsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// Rows of one density, weighted to another: intervals of two standard errors hold the
-// truth about as often as they should. 400 samples: the share has a standard deviation
-// of 0.011, and 0.90 is 4.6 of them below 0.954. The seed is fixed.
+// Rows of one density are weighted to another: intervals of two standard errors contain the truth about as
+// often as they should. With 400 samples the share has a standard deviation of 0.011, and 0.90 is 4.6 of them
+// below 0.954. The seed is fixed.
 func TestStandardErrorsCover(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	const samples, rows = 400, 400
@@ -291,7 +290,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// Updates one after the other are one update with all rows.
+// Successive updates equal one update with all rows.
 func TestConjugateUpdatesAddUp(t *testing.T) {
 	w := newWorld(9, 50, 2)
 	prior := NewNormalInverseGamma([]float64{1, 2, 3}, []float64{1, 1, 2}, 2, 2)

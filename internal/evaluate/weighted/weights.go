@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 )
 
-// ErrWeights says that weights cannot be used: one for each row is needed, each
-// finite and not negative, and not all of them zero. The message says which.
+// ErrWeights means that weights cannot be used. Each row needs a weight that is finite and not negative, and
+// not all may be zero. The message says which.
 var ErrWeights = measure.ErrWeights
 
-// ErrNoValues marks tables without rows.
+// ErrNoValues means that a table has no rows.
 var ErrNoValues = measure.ErrNoValues
 
-// checked gives the weights in units of a power of two, whose sum is finite.
+// checked returns the weights in units of a power of two, so that their sum is finite.
 func checked(rows int, weight []float64) ([]float64, error) {
 	if rows == 0 {
 		if len(weight) > 0 {
@@ -26,17 +26,15 @@ func checked(rows int, weight []float64) ([]float64, error) {
 	return measure.Weights(rows, weight)
 }
 
-// Size says what weights shall add up to: it is given as many checked weights as there
-// are rows.
+// Size is the sum that weights are scaled to. Its argument is one checked weight for each row.
 type Size func(weight []float64) float64
 
-// SumOfRows is the number of rows, with which weights have a mean of 1.
+// SumOfRows is the number of rows, so that weights have a mean of 1.
 func SumOfRows(weight []float64) float64 { return float64(len(weight)) }
 
-// EffectiveSize is how many rows of equal weight are worth as much as these, for the
-// variance of a mean: (sum w)^2 / sum w^2 (Kish 1965, "Survey Sampling"). It is at least
-// 1 and at most the number of rows of weight above 0. Of weights that measure.CheckWeights refuses it
-// may be anything.
+// EffectiveSize is the number of rows of equal weight that give a mean the same variance as these: (sum w)^2 /
+// sum w^2 (Kish 1965, "Survey Sampling"). It is at least 1 and at most the number of rows of weight above 0. It
+// is undefined for weights that measure.CheckWeights refuses.
 func EffectiveSize(weight []float64) float64 {
 	largest := 0.0
 	for _, w := range weight {
@@ -50,9 +48,9 @@ func EffectiveSize(weight []float64) float64 {
 	return sum / square * sum
 }
 
-// Scale multiplies weights so that they add up to size: SumOfRows, EffectiveSize, or
-// what else a number is chosen by. See the package's comment for what that means. It
-// fails with ErrWeights, and for a size that is not positive and finite.
+// Scale multiplies weights so that they add up to size: SumOfRows, EffectiveSize, or a function of the
+// caller's. The package comment says what that means. It fails with ErrWeights, and for a size that is not
+// positive and finite.
 func Scale(weight []float64, size Size) ([]float64, error) {
 	w, err := checked(len(weight), weight)
 	if err != nil {
@@ -69,8 +67,7 @@ func Scale(weight []float64, size Size) ([]float64, error) {
 	return w, nil
 }
 
-// finite refuses values that no arithmetic can be done with, and another number of them
-// than rows.
+// finite refuses NaN and infinite values, and a number of them that differs from the number of rows.
 func finite(name string, values []float64, rows int) error {
 	if len(values) != rows {
 		return fmt.Errorf("%d values of %s for %d rows: give one each", len(values), name, rows)

@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// What a round asks for is what the options say.
+// A round asks for what the options say.
 func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	ask := func(text string, change func(*Options)) *pipeline.GradientAsker {
 		o := DefaultOptions()
@@ -42,13 +42,13 @@ func TestDiscriminatorsAreAskedForAsOptionsSay(t *testing.T) {
 	}
 	for loss, want := range map[Loss]conclavev1.DiscriminatorSum_Loss{
 		Logistic: conclavev1.DiscriminatorSum_LOSS_LOGISTIC, Wasserstein: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN,
-		KLWGAN: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN, // that of real records
+		KLWGAN: conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN, // the loss of real records
 	} {
 		if a := ask(partitiontest.Wide, func(o *Options) { o.Discriminator.Loss = loss }); a.Loss != want {
 			t.Errorf("%s is asked for as %v", loss, a.Loss)
 		}
 	}
-	// The fixed-point unit costs little of a gradient.
+	// The fixed-point unit adds little error to a gradient.
 	if share := math.Sqrt(1<<17) / pipeline.DiscriminatorBound; share > 0.01 {
 		t.Errorf("rounding takes up to %v of a gradient", share)
 	}

@@ -5,9 +5,9 @@ import "math"
 // leastEffective is the effective share of generated records that a tilt must leave.
 const leastEffective = 0.1
 
-// matching is the factor at which generated records, weighted by exp(factor x score), have
-// this mean score, or the one that is closest of those that leave enough of them. The mean
-// grows with the factor: its slope is the variance of the weighted scores.
+// matching returns the factor at which generated records, weighted by exp(factor x score), have this mean
+// score. If that factor leaves too few of them, it returns the closest one that leaves enough. The mean grows
+// with the factor: its slope is the variance of the weighted scores.
 func matching(scores []float64, mean float64) float64 {
 	low, high := -largest(scores, -1), largest(scores, 1)
 	for range 60 {
@@ -32,8 +32,8 @@ func largest(scores []float64, sign float64) float64 {
 	if spread == 0 {
 		return 0
 	}
-	// The search is logarithmic, in units of the spread: a score of rare records needs small factors, while a
-	// score that splits records in halves leaves half of them whatever the factor.
+	// The search is logarithmic, in units of the spread. A score that singles out rare records needs small
+	// factors. A score that splits records in halves leaves half of them at any factor.
 	low, high := math.Log(1e-6), math.Log(1e2)
 	for range 50 {
 		if mid := (low + high) / 2; effective(scores, sign*math.Exp(mid)/spread) >= leastEffective {
@@ -73,7 +73,7 @@ func tiltedMean(scores []float64, factor float64) float64 {
 	return sum / float64(len(scores))
 }
 
-// moments are mean and standard deviation, which is 0 where scores differ by rounding only.
+// moments returns the mean and the standard deviation, which is 0 if scores differ only by rounding.
 func moments(scores []float64) (mean, spread float64) {
 	for _, s := range scores {
 		mean += s / float64(len(scores))

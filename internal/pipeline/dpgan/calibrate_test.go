@@ -18,9 +18,8 @@ func normals(n int, seed uint64) []float64 {
 	return x
 }
 
-// Normal scores tilted by exp(a s) are normal again, around a: the factor is the wanted
-// mean. The effective share is exp(-a^2), so that 1.52 is the end, or a bit more of a sample
-// without the far tails.
+// Normal scores tilted by exp(a s) are normal again, around a: the factor is the wanted mean. The effective
+// share is exp(-a^2), so 1.52 is the limit, or slightly more for a sample without the far tails.
 func TestFactorsMatchTheMeanScore(t *testing.T) {
 	scores := normals(5000, 1)
 	for wanted, factor := range map[float64]float64{0: 0, 0.3: 0.3, -0.7: -0.7, 1: 1, 50: math.Sqrt(math.Log(10)),
@@ -40,8 +39,7 @@ func TestFactorsMatchTheMeanScore(t *testing.T) {
 	}
 }
 
-// The scale of scores, and where they begin, change nothing about the tilt, and enough
-// records have weight whatever the scores.
+// The scale and the offset of scores do not change the tilt, and enough records have weight for any scores.
 func TestFactorsHaveTheScaleOfScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scores := rapid.SliceOfN(rapid.Float64Range(-3, 3), 2, 60).Draw(t, "scores")

@@ -23,7 +23,7 @@ type checkpointJSON struct {
 	Kept []int `json:"kept"`
 }
 
-// startAnew is the advice for a damaged checkpoint: the answers of its rounds are lost.
+// startAnew is the advice for a damaged checkpoint: the answers to its rounds are lost.
 const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of " +
 	"are dropped: open a run of another name"
 

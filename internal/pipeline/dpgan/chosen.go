@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// ChosenFor returns the options with everything that is left to be chosen filled in for
-// the records of an encoder, of images or of tables.
+// ChosenFor returns the options with every unset value chosen for the records of an encoder, of images or of
+// tables.
 func (o Options) ChosenFor(e *encode.Encoder) Options {
 	images := e.Image() != nil
 	if o.Batch > 0 && o.Units >= o.Batch {
@@ -84,7 +84,7 @@ func (o Options) generator(classes int) pipeline.GeneratorSpec {
 		Classes: classes, Warp: s.Warp}
 }
 
-// choices is the number of columns that are no numbers, flags of empty cells among them.
+// choices is the number of columns that are not numbers, including flags of empty cells.
 func choices(e *encode.Encoder) int {
 	n := 0
 	for _, h := range e.Heads() {

@@ -16,8 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
-// test short.
+// smallOptions are set by hand, so that tests are short and do not depend on the defaults.
 func smallOptions() Options {
 	o := DefaultOptions()
 	o.Steps, o.Rate, o.Clip = 20, 0.5, 3
@@ -32,7 +31,7 @@ func smallOptions() Options {
 	return o
 }
 
-// climbOptions are those of a GAN.
+// climbOptions are the options of a GAN.
 func climbOptions() Options {
 	o := smallOptions()
 	o.Discriminator.Layers, o.Discriminator.Features, o.Discriminator.Classes = 1, "plain", "told"
@@ -42,7 +41,7 @@ func climbOptions() Options {
 	return o
 }
 
-// imageOptions are those of images of 8 x 8 pixels.
+// imageOptions are the options for images of 8 x 8 pixels.
 func imageOptions() Options {
 	o := climbOptions()
 	o.Discriminator.Kind, o.Discriminator.Hidden, o.Discriminator.Layers = "convolution", 4, 2
@@ -61,8 +60,8 @@ func run(t testing.TB, tr *Trainer, oracle Oracle, steps int) {
 	testkit.Must(t, tr.Run(context.Background(), oracle, steps, studenttest.Nothing, studenttest.Unseen))
 }
 
-// pool answers for gradients with the records of all sites in one place: what the cluster
-// computes, in floating point.
+// pool answers for gradients with the records of all sites in one place. It computes in floating point what the
+// cluster computes.
 type pool struct {
 	*studenttest.Records
 	options Options // chosen
@@ -75,7 +74,7 @@ type pool struct {
 	spoil func(round uint64, a *pipeline.DiscriminatorAnswer) error
 }
 
-// newPool makes 600 records, a third of them of class 1, which record draws.
+// newPool makes 600 records with record, a third of them of class 1.
 func newPool(t testing.TB, o Options, e *encode.Encoder, record studenttest.Record) *pool {
 	t.Helper()
 	p := &pool{Records: studenttest.NewRecords(t, e, 2, record), options: o.ChosenFor(e), seed: 5}
@@ -103,7 +102,7 @@ func (p *pool) Discriminator(_ context.Context, round uint64,
 		}
 		p.net.SetUnits(units)
 	}
-	// Draws are by the round, so that a round asked again has the same answer.
+	// The draws depend on the round, so that a repeated round has the same answer.
 	rng := rand.New(rand.NewPCG(p.seed, round))
 	var x []float32
 	var classes, ones []int

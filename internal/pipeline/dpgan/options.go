@@ -5,8 +5,7 @@ type Loss string
 
 // The losses.
 const (
-	// Logistic is that of Goodfellow et al. 2014, of generators the one that does not
-	// saturate.
+	// Logistic is the loss of Goodfellow et al. 2014; the generator has the variant that does not saturate.
 	Logistic Loss = "logistic"
 	// Wasserstein is the difference of mean scores, as in Xie et al. 2018.
 	Wasserstein Loss = "wasserstein"
@@ -21,9 +20,9 @@ type Follow string
 const (
 	// Climb takes gradient steps of the generator's loss, as GANs do.
 	Climb Follow = "climb"
-	// Tilt moves the generator to its own distribution tilted by the discriminator, which
-	// the logistic loss makes a log-ratio of densities, and lets the discriminator begin
-	// anew; of tables only.
+	// Tilt moves the generator to its own distribution tilted by the discriminator, and restarts the
+	// discriminator. The logistic loss makes the discriminator's score a log-ratio of densities. For tables
+	// only.
 	Tilt Follow = "tilt"
 )
 

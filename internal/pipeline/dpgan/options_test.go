@@ -50,7 +50,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
-		// All that is wrong is said at once.
+		// All errors are reported at once.
 		o.Quorum, o.Student.Noise = 7, 0
 		if err := fmt.Sprint(o.Validate()); !strings.Contains(err, want) || !strings.Contains(err, "dpgan.quorum: 7") ||
 			!strings.Contains(err, "dpgan.student.noise: 0") {
@@ -63,22 +63,22 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	at := smallOptions() // bounds themselves
+	at := smallOptions() // the bounds themselves
 	at.Rate, at.Batch, at.Units, at.Clip, at.Steps, at.Quorum = 0, 8, 8, 1e-9, 100_000, 1
 	if err := at.Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Every rule of CheckFor: what is right by itself and does not go with the records, or with
-// what was chosen for another field.
+// Every rule of CheckFor: values that are valid by themselves and conflict with the records, or with the chosen
+// value of another field.
 func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	for name, c := range map[string]struct {
 		e    *encode.Encoder
 		o    Options
 		set  string
-		want string // nothing: it works
+		want string // empty: it works
 	}{
 		"a table":           {table, smallOptions(), "", ""},
 		"defaults, a table": {table, DefaultOptions(), "", ""},
@@ -140,7 +140,7 @@ func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 	}
 }
 
-// What is chosen stays when it is chosen again, and what was set stays what it is.
+// Choosing twice changes nothing, and neither does it change values that are set.
 func TestChoicesStay(t *testing.T) {
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	for name, e := range map[string]*encode.Encoder{"table": table, "images": images} {

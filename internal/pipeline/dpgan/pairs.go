@@ -17,13 +17,13 @@ import (
 type Kept struct {
 	Step                     int
 	Generator, Discriminator []tensor.Param
-	// Mean and Scale are the units of standard inputs at the time, nil of others: they
-	// move with the generator.
+	// Mean and Scale are the units of standard inputs at the time, nil for other inputs. They change with the
+	// generator.
 	Mean, Scale []float32
 }
 
-// keepCopy stores a copy if one is due, after the discriminator's step and before the generator follows: at the
-// end of each of Keep equal parts of the run's second half.
+// keepCopy stores a copy if one is due: at the end of each of Keep equal parts of the run's second half. It is
+// called after the discriminator's step, before the generator follows.
 func (t *Trainer) keepCopy() {
 	keep, steps := t.opts.Student.Keep, t.opts.Steps
 	if keep == 0 || t.Done <= steps/2 {
@@ -48,7 +48,7 @@ func (t *Trainer) copyAt(step int) Kept {
 	return k
 }
 
-// units are a copy's, as tensors of a checkpoint.
+// units returns a copy's units as tensors of a checkpoint.
 func (k Kept) units() []tensor.Param {
 	if k.Mean == nil {
 		return nil
@@ -56,23 +56,22 @@ func (k Kept) units() []tensor.Param {
 	return []tensor.Param{pipeline.Vector("mean", k.Mean), pipeline.Vector("scale", k.Scale)}
 }
 
-// Pairs returns the generators and discriminators that were kept, oldest first. It changes
-// nothing, and calling it again gives the same.
+// Pairs returns the stored generators and discriminators, oldest first. It changes nothing, and calling it
+// again gives the same.
 //
-// With the logistic loss scores are log-odds as they are. Those of the other losses are made
-// log-odds by a factor and an offset in the weights of the last layer, which follow from
-// releases and cost nothing; of classes with weights of their own each has its own:
+// With the logistic loss, scores are log-odds already. For the other losses, a factor and an offset in the
+// weights of the last layer turn scores into log-odds. They follow from releases and cost nothing. A class with
+// weights of its own has its own factor and offset:
 //
-//   - Where all releases are of the same mean (a linear discriminator of fixed features), the
-//     real records' mean score is known up to the noise. The factor is that by which the tilted generator,
-//     its records weighted by exp(factor x score), has this mean score: the tilt of least
-//     Kullback-Leibler divergence that has it.
-//   - Of other discriminators, scores of kl-wgan are logarithms of a density ratio up to a
-//     constant, and keep their scale. Those of wasserstein have none: they get a standard
+//   - If all releases have the same mean (a linear discriminator of fixed features), the mean score of
+//     real records is known up to the noise. The factor is the one at which generated records, weighted
+//     by exp(factor x score), have this mean score. It is the tilt with the least Kullback-Leibler
+//     divergence.
+//   - For other discriminators, scores of kl-wgan are logarithms of a density ratio up to a
+//     constant, and keep their scale. Scores of wasserstein have no scale: they get a standard
 //     deviation of 1 over generated records, which is a convention and no estimate.
-//   - The factor leaves the tilted generator an effective sample of a tenth at least.
-//   - The offset makes the mean of exp(score) over generated records 1, as that of a density
-//     ratio is.
+//   - The factor leaves the tilted generator an effective sample of at least a tenth.
+//   - The offset makes the mean of exp(score) over generated records 1, as for a density ratio.
 func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 	var pairs []pipeline.Pair
 	for _, k := range t.kept {
@@ -175,9 +174,8 @@ func (t *Trainer) factor(scores []float64, weight, bias []float32, head, heads i
 }
 
 // realScore estimates the mean score of real records from the releases. A gradient of -score is minus the mean
-// features; with respect to the bias it is minus the share of the records. The latter stands for one over the
-// expected number, for which the released numbers of units and of classes are only estimates, so it divides the
-// rest.
+// features; with respect to the bias it is minus the share of the records. Dividing by that share corrects the
+// expected number of records, which is only estimated from releases.
 func (t *Trainer) realScore(weight, bias []float32, head, heads int) float64 {
 	var sum float64
 	for i := head; i < len(weight); i += heads {
@@ -187,8 +185,8 @@ func (t *Trainer) realScore(weight, bias []float32, head, heads int) float64 {
 	return sum*float64(heads)/math.Min(2, math.Max(0.5, share)) + float64(bias[head])
 }
 
-// oneMean is whether every release is a noisy mean of the same features of real records: of
-// a linear discriminator whose loss is a mean score, and whose units do not move.
+// oneMean tells whether every release is a noisy mean of the same features of real records. This holds for a
+// linear discriminator whose loss is a mean score and whose units do not change.
 func (o Options) oneMean() bool {
 	d := o.Discriminator
 	return d.Layers == 0 && d.Kind == discriminator.Dense && d.Loss != Logistic && d.Features != "standard"

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// trained is a student after all steps, and what answered.
+// trained returns a student after all steps, and the pool that answered.
 func trained(t testing.TB, v variant) (*Trainer, *pool) {
 	t.Helper()
 	tr, oracle := mustNew(t, v.o, v.e, 1), newPool(t, v.o, v.e, v.record)
@@ -26,7 +26,7 @@ func mustPairs(t testing.TB, tr *Trainer) []pipeline.Pair {
 	return pairs
 }
 
-// generated are records of a pair's generator.
+// generated returns records of a pair's generator.
 func generated(p pipeline.Pair, n int) (x []float32, classes []int) {
 	classes = pipeline.Balanced(n, 2)
 	x = make([]float32, n*p.Generator.Width())
@@ -34,7 +34,7 @@ func generated(p pipeline.Pair, n int) (x []float32, classes []int) {
 	return x, classes
 }
 
-// Pairs are those of the copies, also after a restart, and taking them changes nothing.
+// Pairs are made from the copies, also after a restart, and reading them changes nothing.
 func TestPairsSurviveACheckpoint(t *testing.T) {
 	for _, name := range []string{"tilt", "remembered", "pieces", "images"} {
 		v := variants(t)[name]
@@ -71,7 +71,7 @@ func TestPairsSurviveACheckpoint(t *testing.T) {
 	}
 }
 
-// With the logistic loss scores are left as they are, in the units that they had.
+// With the logistic loss scores stay as they are, in the units that they had.
 func TestPairsOfTheLogisticLossAreTheCopies(t *testing.T) {
 	tr, _ := trained(t, variants(t)["tilt"]) // of standard inputs
 	for i, p := range mustPairs(t, tr) {
@@ -112,7 +112,7 @@ func TestPairsOfOtherLossesAreLogOdds(t *testing.T) {
 			for c := range 2 {
 				heads := []int{c}
 				if !each {
-					heads = []int{0, 0, 1} // as real ones come
+					heads = []int{0, 0, 1} // as real records are distributed
 				}
 				const n = 30_000
 				classes := make([]int, n)
@@ -126,7 +126,7 @@ func TestPairsOfOtherLossesAreLogOdds(t *testing.T) {
 					w := math.Exp(float64(s))
 					sum, squares = sum+w/n, squares+w*w/n
 				}
-				// 4,096 records of an effective tenth say it to 5%; 5 times that.
+				// 4,096 records of an effective tenth give it to within 5%; 5 times that.
 				if share := sum * sum / squares; math.Abs(sum-1) > 0.25 || share < 0.07 {
 					t.Errorf("%s, pair %d, class %d: the mean of exp is %.3f, the effective share %.3f", name, i, c,
 						sum, share)
@@ -136,18 +136,18 @@ func TestPairsOfOtherLossesAreLogOdds(t *testing.T) {
 	}
 }
 
-// linear is a discriminator whose releases are all of one mean, of all records.
+// linear is a discriminator whose releases all have the same mean, that of all records.
 func linear(t testing.TB, classes string, loss Loss) variant {
 	v := variants(t)["pieces"]
 	d := &v.o.Discriminator
 	d.Loss, d.Classes, d.Memory, d.StepSize, d.StepEnd = loss, classes, 0.8, 0.05, 0.05
-	v.o.Rate, v.o.Clip = 1, 0 // the norm that none passes
+	v.o.Rate, v.o.Clip = 1, 0 // no gradient exceeds this norm
 	v.o.Student.Every, v.o.Student.Steps = 3, 20
 	return v
 }
 
-// The tilted generator has the mean score of real records, which the releases say, unless
-// that would leave too few of its records.
+// The tilted generator has the mean score of real records, as released, unless that would leave too few of its
+// records.
 func TestTiltsHaveTheRealMeanScore(t *testing.T) {
 	for _, classes := range []string{"each", "told"} {
 		for _, loss := range []Loss{Wasserstein, KLWGAN} {
@@ -171,7 +171,7 @@ func TestTiltsHaveTheRealMeanScore(t *testing.T) {
 					for _, s := range p.Discriminator.Scores(real, of) {
 						wanted += float64(s) / float64(len(of))
 					}
-					// As many of each class as are real.
+					// Draw the classes in their real shares.
 					x := make([]float32, 30*len(of)*w)
 					of = slices.Repeat(of, 30)
 					p.Generator.Sample(x, of, rand.New(rand.NewPCG(10, 10)))
@@ -205,7 +205,7 @@ func mean(x []float64) float64 {
 	return m
 }
 
-// A run that keeps nothing has no pairs.
+// A run that stores no copies has no pairs.
 func TestNoPairsAreKept(t *testing.T) {
 	v := variants(t)["climb"]
 	v.o.Student.Keep = 0

@@ -4,21 +4,21 @@ package dpgan
 type schedule struct {
 	// every is the present n_D; since counts the discriminator's steps since the generator's last step.
 	every, since int
-	// found is the moving average of the share of generated records that the
-	// discriminator finds out; rest counts the generator's steps until n_D may grow.
+	// found is the moving average of the share of generated records that the discriminator detects; rest counts
+	// the generator's steps until n_D may grow.
 	found float64
 	rest  int
 }
 
-// The moving average's memory, and the grace of 2/(1-beta) steps of the generator that it
-// needs to forget what was before n_D grew (Bie, Kamath and Zhang 2023, section 4.2).
+// The decay of the moving average. After n_D grows, the average needs 2/(1-beta) steps of the generator to
+// forget the time before (Bie, Kamath and Zhang 2023, section 4.2).
 const (
 	beta    = 0.99
 	grace   = 200
 	maxGrow = 128
 )
 
-// saw notes the scores of generated records.
+// saw records the scores of generated records.
 func (s *schedule) saw(scores []float32) {
 	found := 0
 	for _, v := range scores {
@@ -39,8 +39,8 @@ func (s *schedule) due() bool {
 	return true
 }
 
-// adapt lets n_D grow after a step of the generator: a discriminator that does not find
-// generated records out has nothing to teach.
+// adapt lets n_D grow after a step of the generator: a discriminator that does not detect generated records has
+// nothing to teach.
 func (s *schedule) adapt(threshold float64, first int) {
 	if s.rest++; threshold == 0 || s.rest < grace || s.found >= threshold || s.every >= maxGrow*first {
 		return

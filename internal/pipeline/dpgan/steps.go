@@ -33,9 +33,9 @@ func (o Options) generatorLoss(grad, scores []float32) {
 	}
 }
 
-// balanced tells whether all classes count equally: if each has weights of its own and nothing is shared, its
-// gradient can be divided by its share. Otherwise a rare class would hardly move its weights, nor the generator.
-// The noise on it grows as well.
+// balanced tells whether all classes count equally. If each class has weights of its own and nothing is shared,
+// its gradient can be divided by its share, which raises the noise as well. Without the division a rare class
+// would hardly move its weights or the generator.
 func (t *Trainer) balanced() bool {
 	return t.opts.Discriminator.Classes == "each" && t.opts.Discriminator.Layers == 0
 }
@@ -43,7 +43,7 @@ func (t *Trainer) balanced() bool {
 // shares are the shares of the classes of generated records.
 func (t *Trainer) shares() []float64 {
 	if !t.balanced() {
-		return t.Shares() // as real ones come
+		return t.Shares() // as real records are distributed
 	}
 	even := make([]float64, t.Classes)
 	for c := range even {
@@ -59,7 +59,7 @@ func (t *Trainer) sample(n int) (x []float32, classes []int) {
 		t.mem.x, t.mem.grad = make([]float32, n*w), make([]float32, n*w)
 	}
 	t.mem.classes = t.mem.classes[:0]
-	// Numbers of classes are the shares but for random rounding, since drawing each number would add noise.
+	// Class counts follow the shares up to random rounding: drawing each count would add noise.
 	at, upTo := t.Rand.Float64(), 0.0
 	for c, share := range t.shares() {
 		upTo += share * float64(n)
@@ -111,7 +111,7 @@ func (t *Trainer) scales(scale float64) []float32 {
 	var scales []float32
 	for _, share := range t.Shares() {
 		if share == 0 {
-			scales = append(scales, 0) // there is nothing to learn of it
+			scales = append(scales, 0) // nothing to learn about this class
 			continue
 		}
 		scales = append(scales, float32(scale/(share*float64(t.Classes))))
@@ -119,8 +119,8 @@ func (t *Trainer) scales(scale float64) []float32 {
 	return scales
 }
 
-// stepDiscriminator moves the discriminator by the released gradient on real records and its own gradient on
-// generated ones, each of a mean.
+// stepDiscriminator moves the discriminator by the released mean gradient on real records and its own mean
+// gradient on generated ones.
 func (t *Trainer) stepDiscriminator() {
 	x, classes := t.sample(t.opts.Discriminator.Generated)
 	scores := t.scorer.Scores(x, classes)
@@ -191,8 +191,8 @@ func (t *Trainer) climb(ctx context.Context) error {
 	return nil
 }
 
-// tilt moves the generator to its own distribution tilted by the discriminator, which then starts again, since the
-// generator has what it knew.
+// tilt moves the generator to its own distribution tilted by the discriminator. The discriminator then starts
+// again, since the generator has learned what it knew.
 func (t *Trainer) tilt(ctx context.Context) error {
 	err := t.mover.Follow(ctx, func(x []float32, classes []int) []float32 {
 		return append([]float32(nil), t.scorer.Scores(x, classes)...)

@@ -10,7 +10,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// gradients makes the rounds of a run.
+// gradients returns the asker that makes the rounds of a run.
 func (t *training) gradients(baseline bool) *pipeline.GradientAsker {
 	o := t.chosen()
 	loss := conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN
@@ -22,7 +22,7 @@ func (t *training) gradients(baseline bool) *pipeline.GradientAsker {
 	}
 }
 
-// Largest are the messages of a round.
+// Largest returns the messages of a round.
 func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	by := t.gradients(false)
 	q := &pipeline.DiscriminatorQuestion{Weights: make([]float32, p.PerRound)}
@@ -42,7 +42,7 @@ func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	}
 }
 
-// Student makes an untrained one.
+// Student returns an untrained student.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	trainer, err := New(t.o, t.Encoder, t.Classes, t.Seed)
 	return &student{trainer, t, p}, err
@@ -71,7 +71,7 @@ type asker struct {
 	multiplier float64
 }
 
-// Discriminator asks a round.
+// Discriminator asks for a round.
 func (a *asker) Discriminator(
 	ctx context.Context, round uint64, q *pipeline.DiscriminatorQuestion,
 ) (*pipeline.DiscriminatorAnswer, error) {

@@ -128,7 +128,7 @@ func (t *Trainer) ask() (*pipeline.DiscriminatorQuestion, error) {
 	return q, nil
 }
 
-// errDiverged says that training left the numbers.
+// errDiverged means that a weight became NaN or infinite.
 var errDiverged = fmt.Errorf("%w; lower step_size and step_end of discriminator or student, or raise "+
 	"discriminator.decay", pipeline.ErrDiverged)
 

@@ -21,7 +21,7 @@ type variant struct {
 	record studenttest.Record
 }
 
-// of is a case of the variant, whose releases are noisy.
+// of is a case of the variant, with noisy releases.
 func (v variant) of(t *testing.T) studenttest.Case[*pipeline.DiscriminatorQuestion] {
 	p := newPool(t, v.o, v.e, v.record)
 	p.noise = 3
@@ -64,8 +64,8 @@ func variants(t testing.TB) map[string]variant {
 	return all
 }
 
-// A student whose releases say much learns the records' means, and one whose releases hold
-// no record does not.
+// A student with informative releases learns the records' means, and one whose releases contain no record does
+// not.
 func TestTheGeneratorFollowsTheRecords(t *testing.T) {
 	for name, o := range map[string]Options{"tilt": smallOptions(), "climb": climbOptions()} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAStudentWithAStart(t *testing.T) {
 	}
 }
 
-// Copies are kept at the ends of equal parts of the second half.
+// Copies are stored at the ends of equal parts of the second half.
 func TestCopiesOfTheSecondHalfAreKept(t *testing.T) {
 	for keep, want := range map[int][]int{0: nil, 1: {20}, 4: {12, 15, 17, 20},
 		40: {11, 12, 13, 14, 15, 16, 17, 18, 19, 20}} {
@@ -158,7 +158,7 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 	}
 }
 
-// The same seed asks the same questions, another one others.
+// The same seed asks the same questions, another seed asks others.
 func TestTheSeedRepeatsARun(t *testing.T) {
 	o, e := climbOptions(), studenttest.Table(t)
 	first := func(seed uint64) *pipeline.DiscriminatorQuestion {
@@ -191,8 +191,7 @@ func TestStepSizesFall(t *testing.T) {
 	}
 }
 
-// n_D grows when the discriminator does not find generated records out, after a rest,
-// and not beyond its bound.
+// n_D grows when the discriminator does not detect generated records, after a rest, and not beyond its bound.
 func TestTheScheduleAdapts(t *testing.T) {
 	s := schedule{every: 3}
 	for range 2 {

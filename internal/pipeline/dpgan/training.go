@@ -28,9 +28,9 @@ var Pipeline = pipeline.Pipeline{
 // Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
-// training is a run's.
+// training is the training of one run.
 type training struct {
-	o Options // as they were set
+	o Options // as configured
 	pipeline.Problem
 }
 

@@ -68,7 +68,7 @@ func (o Options) Validate() error {
 // [Options.ChosenFor].
 func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	if err := o.Validate(); err != nil {
-		return err // what was chosen for one field may not go with another
+		return err // a chosen value may conflict with another field
 	}
 	c := pipeline.NewChecks("dpgan")
 	image, d, s := e.Image(), o.Discriminator, o.Student
@@ -91,7 +91,7 @@ func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	c.Check(s.Follow != Tilt || d.Loss == Logistic, "student.follow: tilt needs a discriminator whose score is a "+
 		"log-ratio of densities, and loss %s gives none; use loss logistic, or climb", d.Loss)
 	if err := c.Err(); err != nil {
-		return err // what follows takes the rest for granted
+		return err // the checks below need valid fields
 	}
 	c.Take("discriminator", o.Spec(e, classes).Check())
 	c.Take("student", o.generator(1).Check(e))

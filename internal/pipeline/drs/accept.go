@@ -9,9 +9,9 @@ import (
 
 // Errors that a caller may want to tell apart with errors.Is.
 var (
-	// ErrScores marks scores that are no probabilities.
+	// ErrScores means that scores are not probabilities.
 	ErrScores = errors.New("unusable scores")
-	// ErrTries marks a source from which too few candidates are accepted.
+	// ErrTries means that a source yields too few accepted candidates.
 	ErrTries = errors.New("too few candidates are accepted")
 )
 
@@ -23,24 +23,24 @@ type Source[T any] func() (candidates []T, scores []float64, err error)
 type Accepted[T any] struct {
 	// Records are the accepted candidates.
 	Records []T
-	// Tried is the number of candidates that they are of, without the burn-in.
+	// Tried is the number of candidates that were tried, without the burn-in.
 	Tried int
 	// Largest is the largest log-odds so far, Gamma the last shift.
 	Largest, Gamma float64
 }
 
-// Accept takes n candidates of a source: one of score D, with d = logit D, with the
+// Accept takes n candidates from a source. It accepts a candidate of score D, with d = logit D, with the
 // probability sigmoid(F),
 //
 //	F = d - d_max - log(1 - exp(d - d_max - 1e-6)) - gamma
 //
-// where d_max is the largest d so far, of a burn-in first, and gamma the burn-in's
-// percentile of the rest of F. A d_max that is found late means that earlier ones were accepted too
-// easily: a larger burn-in makes that rare. Scores are cut to [1e-7, 1-1e-7].
+// d_max is the largest d so far, starting with a burn-in. gamma is the burn-in's percentile of the rest of F.
+// If d_max rises late, earlier candidates were accepted too easily: a larger burn-in makes that rare. Scores
+// are cut to [1e-7, 1-1e-7].
 //
-// Errors match [ErrScores] where a score is no probability, and [ErrTries] where so many
-// candidates do not bring n; then, as with errors of the source and of ctx, what was
-// accepted so far is returned with them.
+// Errors match [ErrScores] if a score is not a probability, and [ErrTries] if the allowed number of candidates
+// does not yield n. After ErrTries, and after errors of the source and of ctx, the records accepted so far are
+// returned with the error.
 func Accept[T any](ctx context.Context, o Options, n int, rng *rand.Rand, next Source[T]) (*Accepted[T], error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -45,9 +45,8 @@ func example(seed uint64) (generated discrete, real []float64) {
 	return generated, real
 }
 
-// Without a shift what is accepted has the distribution D/(1-D) x p_G, which is that of
-// real records where the discriminator does not err. The test fails by chance once in a
-// million seeds; the seed is fixed.
+// Without a shift, accepted records have the distribution D/(1-D) x p_G, which is that of real records if the
+// discriminator does not err. The test fails by chance once in a million seeds; the seed is fixed.
 func TestAcceptedRecordsAreOfTheTiltedDistribution(t *testing.T) {
 	generated, real := example(1)
 	const n = 50_000
@@ -124,7 +123,7 @@ func TestTheRuleIsThePapers(t *testing.T) {
 	})
 }
 
-// A larger score that turns up after the burn-in counts from then on.
+// A larger score that occurs after the burn-in counts from then on.
 func TestTheLargestScoreIsRaised(t *testing.T) {
 	calls := 0
 	source := func() ([]int, []float64, error) {

@@ -12,7 +12,7 @@ import (
 
 const name = "drs"
 
-// Stage registers rejection sampling. It asks nothing.
+// Stage registers rejection sampling. It asks no rounds.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
 	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },
@@ -22,14 +22,14 @@ var Stage = pipeline.Stage{
 	},
 }
 
-// rejecting are rows of another source that a discriminator finds real.
+// rejecting draws the rows of another source that a discriminator finds real.
 type rejecting struct {
 	o  Options
 	so pipeline.Source
 	s  *pipeline.Session
 }
 
-// Draw draws n rows by rejection, of each class as many as it has a share of.
+// Draw draws n rows by rejection. Each class gets its share of them.
 func (r *rejecting) Draw(ctx context.Context, n int) (pipeline.Rows, string, error) {
 	rng := rand.New(rand.NewPCG(r.s.Seed, 0xd25))
 	var kept pipeline.Rows
@@ -41,7 +41,7 @@ func (r *rejecting) Draw(ctx context.Context, n int) (pipeline.Rows, string, err
 		rows, tried, err := r.accept(ctx, c, wanted, rng)
 		if err != nil {
 			err = fmt.Errorf("class %d of %d: %w", c+1, r.s.Classes, err)
-			if ctx.Err() == nil { // it would end the same way again
+			if ctx.Err() == nil { // a second try would end the same way
 				err = fmt.Errorf("%w: %w", pipeline.ErrStage, err)
 			}
 			return pipeline.Rows{}, "", err
@@ -62,7 +62,7 @@ func (r *rejecting) Class(class int, rng *rand.Rand) func(context.Context, int) 
 	}
 }
 
-// accept draws n rows of a class from so many tries, with the probability that each is real.
+// accept draws n rows of a class, with the probability that each is real, from a limited number of tries.
 func (r *rejecting) accept(ctx context.Context, class, n int, rng *rand.Rand) (rows pipeline.Rows, tried int,
 	err error) {
 	const batch = 1024

@@ -27,12 +27,12 @@ func logOdds(p float64) float64 {
 type threshold struct {
 	// largest is the largest log-odds seen.
 	largest float64
-	// half are the log-odds at the percentile: F grows with d, so that gamma is F there
-	// whatever turns out to be the largest. NaN for no shift.
+	// half are the log-odds at the percentile, NaN for no shift. F grows with d, so gamma is F at half,
+	// whatever the largest turns out to be.
 	half float64
 }
 
-// newThreshold takes the largest log-odds and the percentile from a burn-in of at least one.
+// newThreshold takes the largest log-odds and the percentile from a burn-in, which is not empty.
 func newThreshold(burn []float64, percentile float64) threshold {
 	sorted := slices.Sorted(slices.Values(burn))
 	last := len(sorted) - 1
@@ -59,7 +59,7 @@ func (t *threshold) unshifted(d float64) float64 {
 	return d - math.Log(-math.Expm1(d-slack))
 }
 
-// acceptance is the probability to accept log-odds of at most the largest.
+// acceptance is the probability of accepting log-odds of at most the largest.
 func (t *threshold) acceptance(d float64) float64 {
 	return 1 / (1 + math.Exp(t.gamma()-t.unshifted(d)))
 }

@@ -24,8 +24,7 @@ columns:
 `
 )
 
-// smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
-// test short.
+// smallOptions are set by hand, so that tests are short and do not depend on the defaults.
 func smallOptions() embed.Options {
 	o := embed.DefaultOptions()
 	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 6, MostPairs: 50, Fourier: 1, Waves: 30,
@@ -35,14 +34,14 @@ func smallOptions() embed.Options {
 	return o
 }
 
-// imageOptions are those of images of 8 x 8 pixels.
+// imageOptions are the options for images of 8 x 8 pixels.
 func imageOptions() embed.Options {
 	o := smallOptions()
 	o.Features.Columns, o.Features.Pairs, o.Features.Scales = 0, 0, []float64{3, 6}
 	return o
 }
 
-// unlabelledRecord draws one of two groups that no label tells apart.
+// unlabelledRecord draws one of two groups that no label separates.
 func unlabelledRecord(rng *rand.Rand, _ int) []float32 {
 	if rng.IntN(4) == 0 {
 		return []float32{0.1 + 0.05*rng.Float32(), 1, 0, 0}
@@ -92,7 +91,7 @@ func mustTrain(t testing.TB, v variant, oracle embed.Oracle, seed uint64) *embed
 
 func unwatched(_, _ int) {}
 
-// own are records of the variant.
+// own returns records of the variant.
 func (v variant) own(t testing.TB) *studenttest.Records {
 	return studenttest.NewRecords(t, v.e, v.classes, v.record)
 }

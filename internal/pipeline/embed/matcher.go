@@ -11,10 +11,9 @@ import (
 type matcher struct {
 	classes int
 	batch   *embedding.Batch
-	// mean holds the released means, gain what a difference to each counts; shape [classes,
-	// features].
+	// mean holds the released means, gain the weight of a difference to each; shape [classes, features].
 	mean, gain []float32
-	// made is the moving average of the generator's, memory its decay.
+	// made is the moving average of the means of generated records, memory its decay.
 	made   []float32
 	memory float32
 

@@ -104,17 +104,16 @@ func DefaultOptions() Options {
 	}
 }
 
-// ChosenFor returns the options with everything that is left to be chosen filled in for
-// the records of an encoder, of images or of tables, and a noise multiplier, 0 where it is not
-// known. It depends on nothing that is not public.
+// ChosenFor returns the options with every unset value chosen for the records of an encoder, of images or of
+// tables, and for a noise multiplier, 0 if it is not known. It depends on public values only.
 func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Options {
 	images := e.Image() != nil
 	f, t, s := &o.Features, &o.Fit, &o.Student
 	set := *f
-	// Measured on flchain, adult and credit: waves and pairs tell classes apart best; more
-	// weight on single columns makes these truer and the rows worth less.
+	// Measured on flchain, adult and credit: waves and pairs separate classes best. More weight on single
+	// columns makes these more accurate and the rows less useful.
 	pipeline.Choose(&f.Count, 0, images, 0.2, 0.1)
-	// Much noise leaves nothing of the many cells of pairs.
+	// With much noise nothing is left of the many cells of pairs.
 	columns, pairs := 0.2, 0.8
 	if sigma > loud {
 		columns, pairs = 0.3, 0
@@ -122,8 +121,8 @@ func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Option
 	pipeline.Choose(&f.Columns, -1, images, columns, 0)
 	pipeline.Choose(&f.Pairs, -1, images, pairs, 0)
 	pipeline.Choose(&f.Fourier, -1, images, 0.8, 1)
-	// Pairs have few bins, since each has as many cells as their square. Many pairs leave
-	// little of the weight to each.
+	// Pairs have few bins, since the number of cells is their square. With many pairs each gets little of the
+	// weight.
 	pipeline.Choose(&f.PairBins, 0, false, 5, 0)
 	if len(f.Scales) == 0 {
 		// Numbers are 2 wide, and two categories the root of 2 apart.
@@ -133,17 +132,17 @@ func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Option
 		}
 	}
 	o.fit(e, classes, set)
-	// More steps on tables make columns truer, and learn the noise as well.
+	// On tables, more steps make columns more accurate, and also fit the noise.
 	pipeline.Choose(&t.Steps, 0, images, 600, 2500)
 	pipeline.Choose(&t.Batch, 0, images, max(500, classes), max(200, classes))
 	pipeline.Choose(&t.StepSize, 0, images, 3e-3, 2e-3)
 	pipeline.Choose(&t.StepEnd, 0, images, t.StepSize/60, t.StepSize/20)
-	// Rows that match as many small batches are better than rows that match as a whole, of
-	// tables; of images a batch has few of a class.
+	// For tables, rows that match as many small batches are better than rows that match as a whole. A batch of
+	// images has few of each class.
 	pipeline.Choose(&t.Memory, -1, images, 0, 0.97)
 	pipeline.Choose(&t.Average, -1, images, 0.98, 0.99)
-	// What images look like is seen better than how they vary from one to the next. A warp
-	// helps with that until it is more than real ones vary.
+	// Features show well what images look like, and less well how they vary. A warp adds variation; it helps as
+	// long as it does not exceed the variation of real images.
 	pipeline.Choose(&s.Warp, -1, images, 0, 1)
 	pipeline.Choose(&s.Noise, 0, false, 16, 0)
 	pipeline.Choose(&s.Layers, 0, false, 2, 0)
@@ -151,13 +150,13 @@ func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Option
 	return o
 }
 
-// loud is a noise multiplier from which pairs are not asked for: that of epsilon 0.2.
+// loud is the noise multiplier from which pairs are left out, about that of epsilon 0.2.
 const loud = 16
 
-// imageScales are two length scales on pixels from -1 to 1: 20 and 10 for 28 x 28 of them, where
-// two digits are some 20 apart. An image of n numbers is a vector whose length grows as sqrt(n),
-// and so do they. Short waves see strokes, but with them alone no image that a generator begins
-// with is like a real one, and there may be nothing to climb; long ones lead it there.
+// imageScales are two length scales on pixels from -1 to 1: 20 and 10 for images of 28 x 28, where two digits
+// are about 20 apart. They grow as sqrt(n), like the length of an image of n numbers. Short waves show strokes,
+// but at the start no generated image is near a real one, and their gradient may vanish; long waves lead it
+// there.
 func imageScales(features int) []float64 {
 	side := math.Sqrt(float64(features))
 	return []float64{side / 1.4, side / 2.8}

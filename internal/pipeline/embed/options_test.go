@@ -37,7 +37,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		!strings.Contains(err.Error(), "embed.features.scales: 18 of them, and 16 is the most") {
 		t.Errorf("too many scales: %v", err)
 	}
-	// All that is wrong is said at once.
+	// All errors are reported at once.
 	o = embed.Options{Noise: -1}
 	o.Fit.Steps = -5
 	if err := o.Validate(); err == nil || strings.Count(err.Error(), "embed.") != 4 {
@@ -50,8 +50,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}
 }
 
-// What is left to be chosen is chosen for each kind of data, works, and stays when it is
-// chosen again; what is set stays as it is.
+// Unset values are chosen for each kind of data, and work. Choosing again changes nothing, and values that are
+// set stay.
 func TestOptionsAreChosenForTheData(t *testing.T) {
 	for name, v := range variants(t) {
 		e := v.e
@@ -93,7 +93,7 @@ func TestOptionsAreChosenForTheData(t *testing.T) {
 	}
 }
 
-// What cannot work for the data is said with the field.
+// An error about the data names the field.
 func TestOptionsThatDoNotFitTheData(t *testing.T) {
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 			t.Errorf("%s: a start was made", name)
 		}
 	}
-	// A table of one column has no pairs, which is no mistake where there is more to match.
+	// A table of one column has no pairs, which is valid if other features match.
 	o := embed.DefaultOptions()
 	e := studenttest.Encoder(t, oneColumnSchema)
 	if err := o.ChosenFor(e, 1, 0).CheckFor(e, 1); err != nil {

@@ -10,7 +10,7 @@ import (
 // featureSeed draws waves and pairs. It is public, and the same in all runs.
 const featureSeed = 1
 
-// parts are the groups of features. That of the count is the first.
+// parts returns the groups of features. The first is the count.
 func (o Options) parts() []embedding.Part {
 	f := o.Features
 	parts := []embedding.Part{{Kind: embedding.Ones, Weight: f.Count}}
@@ -43,8 +43,8 @@ func (o Options) pairs(count int) embedding.Part {
 // mostNumbers is the size of a release by default: half of the limit.
 const mostNumbers = embedding.MaxSize / 2
 
-// fit chooses bins, waves and pairs so that a release has room for them: fewer, where columns
-// or classes are many. What was set by hand stays.
+// fit chooses bins, waves and pairs so that a release has room for them: fewer if there are many columns or
+// classes. Values set by hand stay.
 func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	f, room := &o.Features, mostNumbers/max(1, classes)
 	images := e.Image() != nil
@@ -74,7 +74,7 @@ func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	case f.MostPairs > 0:
 	case pairs > 0:
 		f.MostPairs = pairs
-	default: // there are none, or not even one has room
+	default: // there are no pairs, or no room for one
 		f.MostPairs = 1
 		if set.Pairs == -1 {
 			f.Pairs = 0
@@ -82,7 +82,7 @@ func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	}
 }
 
-// numbers is the size of a part; it is above all limits if the part cannot be made.
+// numbers is the size of a part. If the part cannot be made, the size is above all limits.
 func numbers(e *encode.Encoder, p embedding.Part) int {
 	p.Weight = 1
 	f, err := embedding.New(e, 1, []embedding.Part{p})

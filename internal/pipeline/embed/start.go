@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Start is the release that a generator is fitted to: of `pipeline: embed` all there is,
-// of others a warm start. It is a [pipeline.Start].
+// Start is the release that a generator is fitted to: the only release of `pipeline: embed`, and the warm start
+// of other pipelines. It is a [pipeline.Start].
 type Start struct {
 	opts     Options
 	classes  int
@@ -56,7 +56,7 @@ const (
 	showEvery = time.Second
 )
 
-// errDiverged says that training left the numbers.
+// errDiverged means that a weight became NaN or infinite.
 var errDiverged = fmt.Errorf("embed: %w; lower fit.step_size", pipeline.ErrDiverged)
 
 // Begin asks in round 0 and fits the generator to the answer.
@@ -105,7 +105,7 @@ func (s *Start) Begin(ctx context.Context, notes *pipeline.Learned, l *pipeline.
 	return nil
 }
 
-// Hold takes one step to the release, of the size of the learner's own.
+// Hold takes one step towards the release, of the learner's own step size.
 func (s *Start) Hold(l *pipeline.Learner, rng *rand.Rand) {
 	s.matcher.step(l, rng, s.opts.Fit.Steps)
 }
@@ -121,7 +121,7 @@ func (s *Start) take(sum []float32, noise float64) error {
 	if len(sum) != s.classes*n {
 		return fmt.Errorf("the release holds %d numbers for %d features of %d classes", len(sum), n, s.classes)
 	}
-	noise = float64(float32(noise)) // as a checkpoint keeps it
+	noise = float64(float32(noise)) // as a checkpoint stores it
 	if !(noise > 0) || math.IsInf(noise, 0) {
 		return fmt.Errorf("noise of %v; it must be a number above 0", noise)
 	}
@@ -144,7 +144,7 @@ func (s *Start) take(sum []float32, noise float64) error {
 	return nil
 }
 
-// gains are the weights of differences in a class with this count.
+// gains computes the weights of differences in a class with this count.
 func (s *Start) gains(gain []float32, count float64) {
 	cells := float32(min(1, clarity*count/s.noise))
 	for _, span := range s.features.Spans() {
@@ -158,7 +158,7 @@ func (s *Start) gains(gain []float32, count float64) {
 	}
 }
 
-// counts are the released class counts, with the scale of Laplace noise as large as theirs.
+// counts returns the released class counts, and the scale of Laplace noise of the same size.
 func (s *Start) counts() (counts []float64, scale float64) {
 	one := s.question.Parts[0].Weight
 	for c := range s.classes {
@@ -173,7 +173,7 @@ func (s *Start) rate(done int) float64 {
 	return f.StepEnd + (f.StepSize-f.StepEnd)*(1+math.Cos(math.Pi*float64(done)/float64(f.Steps)))/2
 }
 
-// Tensors adds the release and what the generator made lately.
+// Tensors adds the release and the moving average of generated means.
 func (s *Start) Tensors(set *safetensors.Set) {
 	if s.sum == nil {
 		return

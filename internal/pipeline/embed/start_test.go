@@ -18,8 +18,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// One question is asked, in round 0; the class counts are those of the release, and the
-// student is repeated by its seed.
+// One question is asked, in round 0; the class counts are those of the release, and the seed makes the student
+// repeatable.
 func TestAStudentAsksOnce(t *testing.T) {
 	for name, v := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestAStudentAsksOnce(t *testing.T) {
 				notes.TeachersLeast != 10 || notes.Begun != v.o.Fit.Steps {
 				t.Errorf("notes %+v", notes)
 			}
-			// Noise of a count is that of the release over the weight of ones; 7 of its
-			// standard deviations are passed with a chance of 3e-12, and the draw is fixed.
+			// The noise of a count is that of the release over the weight of ones. The chance of exceeding 7 of
+			// its standard deviations is 3e-12, and the draw is fixed.
 			scale := notes.CountScale * math.Sqrt2
 			for c, count := range notes.Counts {
 				want := 0.0
@@ -63,8 +63,8 @@ func TestAStudentAsksOnce(t *testing.T) {
 	}
 }
 
-// A generator that is fitted to the features of records makes records like them, and one
-// that is fitted to noise alone does not.
+// A generator that is fitted to the features of records makes records like them, and one that is fitted to
+// noise alone does not.
 func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a fit of full length")
@@ -83,7 +83,7 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 			v := variants(t)[c.of]
 			v.o.Fit.Steps, v.o.Fit.Batch, v.o.Student.Hidden = c.steps, 128, 32
 			v.o.Fit.Average = 0.95
-			v.o.Features.Waves = 100 // fewer do not tell 64 pixels apart
+			v.o.Features.Waves = 100 // fewer waves do not distinguish 64 pixels
 			oracle, null := v.own(t), v.own(t)
 			null.X, null.Classes = nil, nil
 			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)
@@ -127,7 +127,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	c.RefusesCheckpoints(t, c.Stopped(t, 0), "embed", "remove the file and run again", others, nil)
 }
 
-// A checkpoint from before the question was answered holds no release: it is asked for.
+// A checkpoint from before the answer has no release: the question is asked again.
 func TestACheckpointBeforeTheRelease(t *testing.T) {
 	v := variants(t)["a table"]
 	path := filepath.Join(t.TempDir(), "student.safetensors")
@@ -142,7 +142,7 @@ func TestACheckpointBeforeTheRelease(t *testing.T) {
 	}
 }
 
-// A context that ends stops the fit, and what was kept goes on.
+// A context that ends stops the fit, which resumes from the stored state.
 func TestAStudentIsStopped(t *testing.T) {
 	v := variants(t)["a table"]
 	path := filepath.Join(t.TempDir(), "student.safetensors")
@@ -187,8 +187,8 @@ func TestStepsAreWatched(t *testing.T) {
 	}
 }
 
-// Releases that do not fit are refused, and studenttest.Nothing is noted of them. Errors of the oracle
-// and of keep come through as they are.
+// Releases that do not fit are refused, and leave no notes. Errors of the oracle and of keep are returned
+// unchanged.
 func TestWrongReleasesAreRefused(t *testing.T) {
 	v := variants(t)["a table"]
 	over := errors.New("the budget is spent")
@@ -233,7 +233,7 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 	}
 }
 
-// Training that leaves the numbers is said with what helps.
+// An error about divergence says what helps.
 func TestDivergenceIsSaid(t *testing.T) {
 	v := variants(t)["a table"]
 	v.o.Fit.StepSize, v.o.Fit.StepEnd, v.o.Student.Layers = 1e3, 1e3, 16
@@ -244,8 +244,7 @@ func TestDivergenceIsSaid(t *testing.T) {
 	}
 }
 
-// A learner of another pipeline that is pulled away from its start stays near it when it is
-// held.
+// A learner of another pipeline that is pulled away from its start stays near it with Hold.
 func TestHoldKeepsTheGeneratorNear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a fit of full length")

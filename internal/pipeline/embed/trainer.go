@@ -9,8 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Trainer is the state of a student of `pipeline: embed`: a generator that only has a
-// start.
+// Trainer is the state of a student of `pipeline: embed`: a generator and its start.
 type Trainer struct{ *pipeline.NetworkStudent }
 
 // New returns an untrained student. The seed makes training repeatable and protects
@@ -35,7 +34,7 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 // Run asks, and fits the generator to the answer. From time to time it calls keep, which may store the state. A
 // restored trainer resumes.
 func (t *Trainer) Run(ctx context.Context, keep func() error) error {
-	return t.Ask(ctx, nil, 0, keep, nil, nil) // the start is all there is
+	return t.Ask(ctx, nil, 0, keep, nil, nil) // nothing follows the start
 }
 
 // Save writes the whole state to path; see [pipeline.NetworkStudent.SaveState].

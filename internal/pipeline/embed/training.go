@@ -26,9 +26,9 @@ var Pipeline = pipeline.Pipeline{
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
 }
 
-// training is a run's.
+// training is the training of one run.
 type training struct {
-	o Options // as they were set
+	o Options // as configured
 	pipeline.Problem
 }
 
@@ -66,12 +66,12 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	return nil
 }
 
-// Largest are the messages of the one round.
+// Largest returns the messages of the one round.
 func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	return largest(&t.o, t.Problem, p.Start)
 }
 
-// Student makes an untrained one.
+// Student returns an untrained student.
 func (t *training) Student(*plan.Plan) (pipeline.Student, error) {
 	trainer, err := New(t.o, t.Encoder, t.Classes, t.Seed)
 	return &student{trainer}, err
@@ -79,7 +79,7 @@ func (t *training) Student(*plan.Plan) (pipeline.Student, error) {
 
 type student struct{ *Trainer }
 
-// Learn lets the start ask and fit: that is all.
+// Learn lets the start ask and fit. Nothing follows it.
 func (s *student) Learn(
 	ctx context.Context, _ pipeline.Asker, _ int, keep func() error, _ func(pipeline.Progress),
 ) error {

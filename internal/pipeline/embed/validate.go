@@ -46,7 +46,7 @@ func (o Options) Validate() error {
 // [Options.ChosenFor].
 func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	if err := o.Validate(); err != nil {
-		return err // what was chosen for one field may not go with another
+		return err // a chosen value may conflict with another field
 	}
 	c := pipeline.NewChecks("embed")
 	f, s := o.Features, o.Student

@@ -45,7 +45,7 @@ var partKinds = map[embedding.Kind]conclavev1.Embedding_Part_Kind{
 	embedding.Fourier: conclavev1.Embedding_Part_KIND_FOURIER,
 }
 
-// roundOf is a round that asks for an embedding, as nodes are sent it.
+// roundOf is a round that asks for an embedding, as it is sent to nodes.
 func roundOf(number uint64, q *Question, bound int64, nothing bool) *conclavev1.Round {
 	d := &conclavev1.Embedding{Classes: uint32(q.Classes)}
 	for _, p := range q.Parts {
@@ -61,12 +61,12 @@ func roundOf(number uint64, q *Question, bound int64, nothing bool) *conclavev1.
 	return r
 }
 
-// largest are the messages of an embedding.
+// largest returns the messages of an embedding.
 func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Largest {
 	sigma := s.Planned.Mechanism.Sigma
 	q, err := o.(*Options).ChosenFor(p.Encoder, p.Classes, sigma).Question(p.Encoder, p.Classes)
 	if err != nil {
-		q = &Question{} // the plan was made of the same options
+		q = &Question{} // planning has built the same question
 	}
 	round := roundOf(0, q, Bound(sigma), false)
 	round.Run = p.Run
@@ -85,7 +85,7 @@ type asker struct {
 	sigma, released float64 // the noise that is paid for, and that of the release
 }
 
-// Embedding asks a round.
+// Embedding asks for a round.
 func (a *asker) Embedding(ctx context.Context, round uint64, q *Question) (*Answer, error) {
 	bound := Bound(a.sigma)
 	release, err := a.Ask(ctx, "", roundOf(round, q, bound, a.Baseline()))

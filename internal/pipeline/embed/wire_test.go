@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The round that nodes are sent says what the options do.
+// The round that is sent to nodes agrees with the options.
 func TestEmbeddingRounds(t *testing.T) {
 	schema := partitiontest.Schema(t, partitiontest.Wide)
 	e, o := encode.New(schema), DefaultOptions()
@@ -52,7 +52,7 @@ func TestEmbeddingRounds(t *testing.T) {
 	}
 }
 
-// The fixed-point unit is the finest for which noise is drawn, and one that aggregators take.
+// The fixed-point unit is the finest for which noise can be drawn, and one that aggregators accept.
 func TestBoundsOfEmbeddings(t *testing.T) {
 	for _, c := range []struct {
 		sigma float64

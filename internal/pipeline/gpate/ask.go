@@ -28,7 +28,7 @@ func (a gradients) projection(q *pipeline.TeacherQuestion) *conclavev1.Projectio
 	return nil
 }
 
-// round is a round as nodes are sent it.
+// round is a round as it is sent to nodes.
 func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
 	q *pipeline.TeacherQuestion) (r *conclavev1.Round) {
 	training, records := pipeline.Tensor(q.Training, q.Width), pipeline.Tensor(q.Records, q.Width)

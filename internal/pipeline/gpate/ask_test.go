@@ -67,7 +67,7 @@ func TestTeachersOfGPATEAreToldHowToLearn(t *testing.T) {
 	}
 }
 
-// The rounds that nodes are sent.
+// The rounds as they are sent to nodes.
 func TestGradientRounds(t *testing.T) {
 	q := &pipeline.TeacherQuestion{
 		Width: 2, Training: []float32{1, 2, 3, 4, 5, 6}, TrainingClasses: []int{0, 1, 0},
@@ -107,7 +107,7 @@ func votes(teachers uint32, labels []int32, histogram ...int64) *conclavev1.Rele
 	}}
 }
 
-// A release is read in the units of pipelines, and one that does not fit is refused.
+// A release is converted to the units of pipelines, and one that does not fit is refused.
 func TestGradientReleases(t *testing.T) {
 	sums, bins := gradients{sums: true, seen: 2, directions: 2, bins: 3}, gradients{seen: 2, directions: 2, bins: 3}
 	sumOf := func(teachers uint32, scale uint64, values ...int64) *conclavev1.Release {

@@ -19,8 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// smallOptions are set by hand, so that tests do not depend on the defaults, and keep a
-// test short.
+// smallOptions are set by hand, so that tests are short and do not depend on the defaults.
 func smallOptions() Options {
 	o := DefaultOptions()
 	o.Rounds, o.Records, o.Bins, o.Clip, o.Mechanism = 4, 12, 10, 1e-4, "confident-gnmax"
@@ -31,15 +30,15 @@ func smallOptions() Options {
 	return o
 }
 
-// movedOptions are those of a student that begins at once: to tilt, it would first be
-// fitted to the ranges.
+// movedOptions are the options of a student that begins at once. A student that tilts is first fitted to the
+// ranges.
 func movedOptions() Options {
 	o := smallOptions()
 	o.Student.Follow, o.Student.Step = Move, 0.3
 	return o
 }
 
-// imageOptions are those of images of 8 x 8 pixels.
+// imageOptions are the options for images of 8 x 8 pixels.
 func imageOptions() Options {
 	o := smallOptions()
 	o.Teacher.Model, o.Teacher.Features, o.Teacher.Memory, o.Teacher.Rate, o.Teacher.Decay = "hidden", "cosines",
@@ -60,8 +59,7 @@ func run(t testing.TB, tr *Trainer, oracle Oracle, rounds int) {
 	testkit.Must(t, tr.Run(context.Background(), oracle, rounds, studenttest.Nothing, studenttest.Unseen))
 }
 
-// crowd answers for gradients with real teachers on made-up records. Asked again, a round gives the
-// same answer.
+// crowd answers for gradients with real teachers on made-up records. A repeated round gets the same answer.
 type crowd struct {
 	encoder  *encode.Encoder
 	options  Options // chosen
@@ -78,7 +76,7 @@ type crowd struct {
 	spoil   func(round uint64, a *pipeline.GradientAnswer) error
 }
 
-// newCrowd makes teachers of 8 records each, which record draws.
+// newCrowd makes teachers of 8 records each with record.
 func newCrowd(t testing.TB, o Options, e *encode.Encoder, teachers int, record studenttest.Record) *crowd {
 	t.Helper()
 	o = o.ChosenFor(e)
@@ -106,7 +104,7 @@ func (o *crowd) ClassCounts(context.Context, uint64, int) (*pipeline.CountAnswer
 		nil
 }
 
-// see turns records into what teachers see.
+// see converts records into the features that teachers see.
 func (o *crowd) see(x []float32, classes []int, units *scaling.Scaler) []float32 {
 	switch {
 	case units != nil:

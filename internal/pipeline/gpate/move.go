@@ -7,9 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// move fits the generator to its records of the round, moved by their steps: the mean
-// squared error of the paper. Of choices it is the loss of choosing a value, which falls
-// along the step.
+// move fits the generator to its records of the round, moved by their steps. The loss is the mean squared error
+// of the paper. For choices it is the loss of each value, which falls along the step.
 func (t *Trainer) move(ctx context.Context, q *pipeline.TeacherQuestion, r *released) error {
 	shrink(r.steps, t.seen, r.noise)
 	change, err := t.changes(q, r.steps)
@@ -27,7 +26,7 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.TeacherQuestion, r *rele
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		g.Sample(x, q.Classes, t.draws()) // the records that the same noise makes now
+		g.Sample(x, q.Classes, t.draws()) // the records that the same random numbers give now
 		for i := range grad {
 			if number[i%q.Width] {
 				grad[i] = (x[i] - target[i]) / n
@@ -41,8 +40,8 @@ func (t *Trainer) move(ctx context.Context, q *pipeline.TeacherQuestion, r *rele
 	return nil
 }
 
-// changes turns steps by what teachers see into changes of the records' features, of the
-// length of this round's step in the mean.
+// changes converts steps by what teachers see into changes of the records' features. Their mean length is the
+// length of this round's step.
 func (t *Trainer) changes(q *pipeline.TeacherQuestion, steps []float32) ([]float32, error) {
 	n, change := len(q.Classes), steps
 	switch {

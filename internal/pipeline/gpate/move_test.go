@@ -30,8 +30,7 @@ func normals(n int, seed uint64) []float32 {
 	return x
 }
 
-// A change is as long as the round's step, on average over the records, whatever the
-// steps are; no steps are no change.
+// The mean length of a change over the records is the round's step, for any steps; zero steps give no change.
 func TestChangesHaveTheLengthOfTheStep(t *testing.T) {
 	plain := smallOptions()
 	plain.Teacher.Features, plain.Student.Follow, plain.Student.Step, plain.Student.StepEnd = "plain", Move, 2, 0.5
@@ -78,8 +77,7 @@ func TestStepOfOneRound(t *testing.T) {
 	}
 }
 
-// Steps of coefficients change images by their waves, those of standard columns in units
-// of the spread.
+// Steps of coefficients change images by their waves, steps of standard columns in units of the spread.
 func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	o := imageOptions()
 	tr, q := asked(t, o, studenttest.Images(t, 8, 8, 1))
@@ -126,8 +124,7 @@ func TestChangesAreInUnitsOfRecords(t *testing.T) {
 	}
 }
 
-// Moving brings the generator's records to where they were told to go: numbers to their
-// targets within the range, choices along the step.
+// Moving brings the generator's records to their targets: numbers within the range, and choices along the step.
 func TestMoveBringsRecordsToTheirTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a generator for long")

@@ -23,8 +23,8 @@ type Follow string
 
 // The ways to follow.
 const (
-	// Tilt fits a discriminator to the steps and moves the generator to its own
-	// distribution tilted by it; of tables only.
+	// Tilt fits a discriminator to the steps and moves the generator to its own distribution tilted by it. For
+	// tables only.
 	Tilt Follow = "tilt"
 	// Move fits the generator to its records moved by the steps, as the paper does.
 	Move Follow = "move"
@@ -174,8 +174,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// ChosenFor returns the options with everything that is left to be chosen filled in for
-// the records of an encoder, of images or of tables.
+// ChosenFor returns the options with every unset value chosen for the records of an encoder, of images or of
+// tables.
 func (o Options) ChosenFor(e *encode.Encoder) Options {
 	images := e.Image() != nil
 	pipeline.Choose(&o.Teacher.Model, "", images, "logistic", "energy")
@@ -212,8 +212,8 @@ func (o Options) ChosenFor(e *encode.Encoder) Options {
 	return o
 }
 
-// Seen is the length of a gradient: the number of features that teachers see, but for
-// the squares of standard ones.
+// Seen is the length of a gradient: the number of features that teachers see, without the squares of standard
+// features.
 func (o Options) Seen(e *encode.Encoder) int {
 	if image := e.Image(); image != nil && o.Teacher.Features == "cosines" {
 		return o.Teacher.Cosines * o.Teacher.Cosines * image.Channels

@@ -38,7 +38,7 @@ func TestDefaultOptionsAreValid(t *testing.T) {
 	}
 }
 
-// What is set is not chosen.
+// Values that are set are not chosen.
 func TestChosenLeavesWhatIsSet(t *testing.T) {
 	for _, answers := range []Answers{Sum, Winner} {
 		o := smallOptions()
@@ -52,7 +52,7 @@ func TestChosenLeavesWhatIsSet(t *testing.T) {
 	}
 }
 
-// Gradients have as many numbers as teachers see, and that many are asked for in sums.
+// Gradients have as many numbers as teachers see, and sums ask for that many.
 func TestSeen(t *testing.T) {
 	for _, c := range []struct {
 		e        *encode.Encoder
@@ -97,14 +97,14 @@ func TestValidateNamesTheField(t *testing.T) {
 	studenttest.RefusesOptions(t, "gpate", fast, map[string]string{"teacher.decay": "2"}, made(t))
 }
 
-// What cannot work for the records is found before anything is asked.
+// Options that cannot work for the records are refused before anything is asked.
 func TestCheckForNamesTheField(t *testing.T) {
 	table, images, odd := studenttest.Table(t), studenttest.Images(t, 8, 8, 1), studenttest.Images(t, 7, 9, 1)
 	large := studenttest.Images(t, 120, 120, 3)
 	for name, c := range map[string]struct {
 		e    *encode.Encoder
 		set  string
-		want string // nothing: it works
+		want string // empty: it works
 	}{
 		"a table":        {table, "", ""},
 		"images":         {images, "", ""},
@@ -170,7 +170,7 @@ func TestCheckForNamesTheField(t *testing.T) {
 			}
 		})
 	}
-	// All that is wrong is said, in the same order each time.
+	// All errors are reported, in the same order each time.
 	o := smallOptions()
 	o.Teacher.Model, o.Teacher.Features, o.Student.Generator = "convolution", "cosines", "convolution"
 	said := o.ChosenFor(table).CheckFor(table).Error()

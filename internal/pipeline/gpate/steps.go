@@ -17,7 +17,7 @@ func (t *Trainer) projection(q *pipeline.TeacherQuestion) (*projection.Projectio
 	return projection.New(t.opts.projected(t.seen), q.Seed)
 }
 
-// units are those of a round's training records, in which teachers see standard features.
+// units returns the units of a round's training records. Teachers see standard features in these units.
 func (t *Trainer) units(q *pipeline.TeacherQuestion) (*scaling.Scaler, error) {
 	return scaling.New(q.Training, q.TrainingClasses, q.Width, t.Classes, t.numbers)
 }
@@ -31,10 +31,9 @@ func (t *Trainer) isNumber(width int) []bool {
 	return number
 }
 
-// released are the steps of a round as they were released, by the features that
-// teachers see.
+// released holds the released steps of a round, by the features that teachers see.
 type released struct {
-	// steps has shape [records, seen]. They are relative: about 1 in size if all teachers agree, 0 without an
+	// steps has shape [records, seen]. A step is about 1 in size if all teachers agree, and 0 without an
 	// answer.
 	steps []float32
 	// noise is the standard deviation of the noise of a step, 0 if it is unknown.
@@ -60,7 +59,7 @@ func (t *Trainer) steps(q *pipeline.TeacherQuestion, a *pipeline.GradientAnswer)
 	}
 	r := &released{steps: values, noise: noise, answered: answered}
 	if p != nil {
-		// A row of the projection has length about 1, so that the noise stays as large.
+		// A row of the projection has length about 1, so the noise keeps its size.
 		r.steps = make([]float32, n*t.seen)
 		p.Back(r.steps, values, n)
 	}
@@ -76,7 +75,7 @@ func (t *Trainer) values(p *projection.Projection, count int, a *pipeline.Gradie
 		if len(a.Sum) != count {
 			return nil, 0, 0, fmt.Errorf("gpate: a sum of %d numbers for %d", len(a.Sum), count)
 		}
-		scale := math.Sqrt(float64(count)) // a vector of length 1 has entries of one over this
+		scale := math.Sqrt(float64(count)) // the entries of a vector of length 1 are about 1/scale
 		for i, v := range a.Sum {
 			values[i] = float32(scale) * v
 		}

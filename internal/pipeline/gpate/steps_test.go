@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// bare is a trainer with nothing but what steps need.
+// bare is a trainer with only what steps need.
 func bare(answers Answers, seen, directions int) *Trainer {
 	o := smallOptions()
 	o.Answers, o.Directions, o.Bins, o.Clip = answers, directions, 4, 0.5
@@ -43,8 +43,7 @@ func near(t *testing.T, what string, got []float32, want []float64, within float
 	}
 }
 
-// A sum without noise is a vector of length 1 at most: of n numbers that are alike, each
-// becomes 1.
+// A sum without noise is a vector of length 1 at most: if its n numbers are equal, each becomes 1.
 func TestStepsOfSums(t *testing.T) {
 	tr := bare(Sum, 3, 3)
 	a := &pipeline.GradientAnswer{Paid: pipeline.Paid{Teachers: 10}, Sum: []float32{0.5, -0.5, 0, 0.25, 0, 1}}
@@ -67,7 +66,7 @@ func TestStepsOfSums(t *testing.T) {
 		r * shares[2]}, 1e-6)
 }
 
-// Projected sums come back by the directions of the question's seed.
+// Projected sums are converted back by the directions of the question's seed.
 func TestStepsOfProjectedSums(t *testing.T) {
 	tr := bare(Sum, 5, 2)
 	sum := []float32{0.5, -0.5, 0.25, 0.125, 0, 0.5}
@@ -88,7 +87,7 @@ func TestStepsOfProjectedSums(t *testing.T) {
 	near(t, "projected", got.steps, wide, 1e-6)
 }
 
-// Of votes the values are midpoints of winners, or means of noisy counts, over the clip.
+// The values of votes are midpoints of winners, or means of noisy counts, over the clip.
 func TestValuesOfVotes(t *testing.T) {
 	tr := bare(Winner, 5, 2)
 	p := mustProjection(t, tr)
@@ -114,15 +113,14 @@ func TestValuesOfVotes(t *testing.T) {
 	if want := 0.5 * math.Sqrt(2*0.75*0.75+2*0.25*0.25) / 8; math.Abs(noise-want) > 1e-9 {
 		t.Errorf("noise %v, want %v", noise, want)
 	}
-	// Where a vote was not answered its counts say nothing, and the noise is not alike.
+	// The counts of an unanswered vote carry no information, and the noise is not uniform.
 	a.Winners[0] = -1
 	if values, answered, noise, err = tr.values(p, 2, a); err != nil || answered != 1 || noise != 0 || values[0] != 0 {
 		t.Errorf("%v, %d answered, noise %v, %v", values, answered, noise, err)
 	}
 }
 
-// The noise that is said is that of the values: of histograms with normal noise on the
-// counts, and of sums.
+// The stated noise is that of the values: of histograms with normal noise on the counts, and of sums.
 func TestTheNoiseOfValues(t *testing.T) {
 	const n = 20000
 	rng := rand.New(rand.NewPCG(1, 7))
@@ -151,7 +149,7 @@ func TestTheNoiseOfValues(t *testing.T) {
 	}
 }
 
-// What is all noise moves nothing, what has none is left, and nothing grows or turns.
+// Pure noise moves nothing, a step without noise stays, and no step grows or turns.
 func TestShrink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		directions, n := rapid.IntRange(1, 5).Draw(t, "directions"), rapid.IntRange(1, 30).Draw(t, "records")

@@ -11,7 +11,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// teacherSpec says how the run's teachers learn and answer.
+// teacherSpec describes how the run's teachers learn and answer.
 func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	chosen := t.chosen()
 	o, seen := chosen.Teacher, chosen.Seen(t.Encoder)
@@ -44,11 +44,11 @@ func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	return spec
 }
 
-// Largest are the messages of a round.
+// Largest returns the messages of a round.
 func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	width := t.Encoder.Width()
 	o := t.chosen()
-	class := []int{p.Classes - 1} // the one that takes the most bytes
+	class := []int{p.Classes - 1} // the class that takes the most bytes
 	round := t.gradients(o).round(uint64(p.Rounds), t.teacherSpec(false), &pipeline.TeacherQuestion{
 		Width:    width,
 		Training: make([]float32, o.Teacher.Training*width), TrainingClasses: slices.Repeat(class, o.Teacher.Training),
@@ -74,7 +74,7 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	return l
 }
 
-// Student makes an untrained one.
+// Student returns an untrained student.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	if err := t.chosen().CheckFor(t.Encoder); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ type asker struct {
 	noise   float64
 }
 
-// Gradients asks a round.
+// Gradients asks for a round.
 func (a *asker) Gradients(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.GradientAnswer,
 	error) {
 	release, err := a.Ask(ctx, "", a.of.round(round, a.teacher, q))

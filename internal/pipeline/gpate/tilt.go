@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// field is a discriminator whose gradient explains released steps: per class and
-// column linear, and quadratic of numbers, in the units of the round's training records.
-// Its gradient by column j of class c is at[c][j] + slope[c][j] z_j.
+// field is a discriminator whose gradient explains released steps. For each class and column it is linear, and
+// quadratic for numbers, in the units of the round's training records. Its gradient by column j of class c is
+// at[c][j] + slope[c][j] z_j.
 type field struct {
 	units     *scaling.Scaler
 	width     int
@@ -24,8 +24,8 @@ const widest = 0.5
 // farthest bounds how far a round may move or narrow a column.
 const farthest = 2
 
-// fitField fits a field to the steps by least squares, column by column: a few numbers
-// a class instead of one for each record, so that the noise averages out.
+// fitField fits a field to the steps by least squares, column by column. It fits a few numbers per class
+// instead of one per record, so that the noise averages out.
 func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, error) {
 	w := q.Width
 	units, err := t.units(q)
@@ -38,8 +38,7 @@ func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, er
 		scale[i] = 1
 	}
 	if t.opts.Teacher.Features != "standard" {
-		// Steps by the columns become steps by the columns in units of their spread, and so
-		// does their noise.
+		// Convert steps by columns, and their noise, to steps by columns in units of their spread.
 		for i, c := range q.Classes {
 			row := r.steps[i*w : (i+1)*w]
 			units.Change(row, row, c)
@@ -80,15 +79,14 @@ func (t *Trainer) fitField(q *pipeline.TeacherQuestion, r *released) (*field, er
 	return f, nil
 }
 
-// estimate is a number that was fitted, with the variance that the noise gives it.
+// estimate is a fitted number, with the variance due to noise.
 type estimate struct{ value, variance float64 }
 
-// believed is the estimate, reduced as far as noise explains it.
+// believed is the estimate, reduced by the part that noise explains.
 func (e estimate) believed() float64 { return e.value * trust(e.value, e.variance) }
 
-// trust is the share of an estimate's square that is not its variance, and nothing below:
-// what may well be noise moves nothing, which otherwise would add up over the rounds
-// (James and Stein 1961, for one number).
+// trust is the share of an estimate's square that exceeds its variance, at least 0. An estimate that may be
+// noise moves nothing; otherwise noise would add up over the rounds (James and Stein 1961, for one number).
 func trust(estimate, variance float64) float64 {
 	if variance <= 0 {
 		return 1

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A field that is linear and quadratic in standard columns is found from noisy steps of
-// its slope at the records, per class, and its log-ratio has that gradient.
+// A field that is linear and quadratic in standard columns is recovered from noisy steps of its slope at the
+// records, per class, and its log-ratio has that gradient.
 func TestFitFieldFindsTheField(t *testing.T) {
 	o := smallOptions()
 	o.Records, o.Teacher.Training, o.Student.Step, o.Student.StepEnd = 4000, 2000, 0.5, 0.5
@@ -48,8 +48,8 @@ func TestFitFieldFindsTheField(t *testing.T) {
 	}
 	f, err := tr.fitField(q, &released{steps: steps})
 	testkit.Must(t, err)
-	// Of 2,000 records with noise of 0.5 a mean errs by 0.011 and a slope by little more.
-	// Half of that is followed: six standard deviations are 0.04.
+	// With 2,000 records and noise of 0.5, a mean errs by 0.011 and a slope by little more. Half of that is
+	// followed: six standard deviations are 0.04.
 	for c := range 2 {
 		for j := range w {
 			wantSlope := min(widest, 0.5*slope[c][j])
@@ -59,7 +59,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 					mean, n = mean+float64(z[i*zw+j]), n+1
 				}
 			}
-			// What the slope does not explain is in the mean of the steps.
+			// The mean of the steps contains what the slope does not explain.
 			wantAt := 0.5*(at[c][j]+slope[c][j]*mean/n) - wantSlope*mean/n
 			if math.Abs(f.slope[c*w+j]-wantSlope) > 0.05 || math.Abs(f.at[c*w+j]-wantAt) > 0.05 {
 				t.Errorf("class %d, column %d: %v + %v z, want %v + %v z", c, j, f.at[c*w+j], f.slope[c*w+j], wantAt,
@@ -80,8 +80,7 @@ func TestFitFieldFindsTheField(t *testing.T) {
 	}
 }
 
-// A round may narrow a column by much and widen it by little, a class that nobody asked
-// about stays.
+// A round may narrow a column much and widen it little. A class without records stays.
 func TestFitFieldIsBounded(t *testing.T) {
 	o := smallOptions()
 	tr, q := asked(t, o, studenttest.Table(t))
@@ -105,7 +104,7 @@ func TestFitFieldIsBounded(t *testing.T) {
 	}
 }
 
-// What noise alone would make is not believed; what stands out is, less its noise.
+// An estimate that noise alone explains becomes 0; a larger one is reduced by its noise.
 func TestTrust(t *testing.T) {
 	for _, c := range []struct{ estimate, variance, want float64 }{
 		{0.5, 0, 1}, {0, 0.1, 0}, {-0.2, 0.04, 0}, {1, 0.25, 0.75}, {-2, 1, 0.75},
@@ -116,9 +115,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// Fields of steps that are all noise are small: of the coefficients at most 0.6 move, and by
-// less than the noise would. A normal estimate passes its deviation with probability 0.317;
-// of 32 coefficients 20 or more do with a chance below 1e-3, and the seed is fixed.
+// Fields of pure noise are small: at most 0.6 of the coefficients move, and by less than the noise would. A
+// normal estimate exceeds its deviation with probability 0.317; of 32 coefficients 20 or more do so with a
+// chance below 1e-3, and the seed is fixed.
 func TestFieldsOfNoiseAreSmall(t *testing.T) {
 	tr, q := asked(t, smallOptions(), studenttest.Table(t))
 	rng := rand.New(rand.NewPCG(3, 3))

@@ -28,10 +28,10 @@ type Trainer struct {
 
 	// basis is the basis of the cosines that teachers see, nil if they see other features.
 	basis *projection.Projection
-	// mover is nil if the generator follows by moving.
+	// mover is nil if the generator follows by Move.
 	mover *tilt.Mover
-	// pending is the question of the next round. It is kept, so that a student that
-	// starts again asks the very same one.
+	// pending is the question of the next round. It is stored, so that a resumed student asks exactly the same
+	// question.
 	pending *pipeline.TeacherQuestion
 }
 
@@ -90,8 +90,8 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, rounds int, keep func(
 	})
 }
 
-// ask generates the records of the next round, equally many of each class. It draws a new seed for the directions,
-// so that over the rounds no direction is left out.
+// ask generates the records of the next round, equally many of each class. It draws a new seed for the
+// directions, so that the rounds together cover all directions.
 func (t *Trainer) ask() *pipeline.TeacherQuestion {
 	w := t.Learner.Generator.Width()
 	q := &pipeline.TeacherQuestion{
@@ -113,16 +113,16 @@ func (t *Trainer) step() float64 {
 
 func (t *Trainer) classesAsked() []int { return pipeline.Balanced(t.opts.Records, t.Classes) }
 
-// draws are the random numbers behind the records of the next round: with them a
-// generator makes these records again, or, once it has moved, what has become of them.
+// draws returns the random numbers behind the records of the next round. With them the same generator makes
+// these records again, and a generator that has moved makes their new versions.
 func (t *Trainer) draws() *rand.Rand {
 	return rand.New(rand.NewPCG(t.seed^0x2ec02d5, uint64(t.Done)))
 }
 
-// errDiverged says that training left the numbers.
+// errDiverged means that a weight became NaN or infinite.
 var errDiverged = fmt.Errorf("gpate: %w; lower student.generator_rate or student.step", pipeline.ErrDiverged)
 
-// learn moves the generator by what was released of a round.
+// learn moves the generator by the release of a round.
 func (t *Trainer) learn(ctx context.Context, q *pipeline.TeacherQuestion, a *pipeline.GradientAnswer) (answered int,
 	err error) {
 	r, err := t.steps(q, a)

@@ -17,8 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// The student learns from every kind of answer where the records of a table lie, and
-// nothing from coin flips.
+// The student learns the location of a table's records from every kind of answer, and nothing from coin flips.
 func TestLearnsATable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains students")
@@ -64,7 +63,7 @@ func TestLearnsATable(t *testing.T) {
 	}
 }
 
-// Images of two classes come to be told apart.
+// The student learns to distinguish images of two classes.
 func TestLearnsImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains students")
@@ -96,8 +95,8 @@ func TestLearnsImages(t *testing.T) {
 	}
 }
 
-// Rounds ask as many records of each class as was said, in the ranges of an encoder, in
-// directions of their own.
+// Rounds ask for the configured number of records of each class, in the ranges of an encoder, with new
+// directions each.
 func TestRounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		o      Options
@@ -148,7 +147,7 @@ func TestRounds(t *testing.T) {
 		if len(seeds) != 3 {
 			t.Errorf("%s: %d seeds of three rounds", name, len(seeds))
 		}
-		// A run that is complete asks nothing more.
+		// A complete run asks nothing more.
 		if err := tr.Run(context.Background(), oracle, 3, studenttest.Nothing,
 			studenttest.Unseen); err != nil || len(oracle.asked) != 3 {
 			t.Errorf("%s: %d questions, %v", name, len(oracle.asked), err)
@@ -237,7 +236,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 	})
 }
 
-// The same seed asks the same questions, another one others.
+// The same seed asks the same questions, another seed asks others.
 func TestTheSeedRepeatsARun(t *testing.T) {
 	o, e := movedOptions(), studenttest.Table(t)
 	first := func(seed uint64) *pipeline.TeacherQuestion { return mustNew(t, o, e, seed).ask() }
@@ -250,8 +249,8 @@ func TestTheSeedRepeatsARun(t *testing.T) {
 	}
 }
 
-// Errors of the oracle come through as they are, and nothing is learned from a round
-// without an answer; what was learned before stays, as where the budget is spent.
+// Errors of the oracle are returned unchanged, and a round without an answer teaches nothing. Earlier learning
+// stays, for example when the budget is spent.
 func TestErrorsPassThrough(t *testing.T) {
 	o, e := movedOptions(), studenttest.Table(t)
 	spent := errors.New("the budget is spent")
@@ -278,7 +277,7 @@ func TestErrorsPassThrough(t *testing.T) {
 		t.Errorf("%d questions; the refused one must be asked again as it was", n)
 	}
 
-	// A state that cannot be kept ends the run before its question is asked.
+	// A state that cannot be stored ends the run before its question is asked.
 	full := errors.New("the disk is full")
 	oracle = newCrowd(t, o, e, 10, studenttest.TableRecord)
 	if err := mustNew(t, o, e, 1).Run(context.Background(), oracle, 4, func() error {

@@ -26,9 +26,9 @@ var Pipeline = pipeline.Pipeline{
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
 }
 
-// training is a run's.
+// training is the training of one run.
 type training struct {
-	o Options // as they were set
+	o Options // as configured
 	pipeline.Problem
 }
 
@@ -42,8 +42,8 @@ func (t *training) Chosen() any { return t.chosen() }
 
 func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.Deadline }
 
-// Bound is the fixed-point unit of a teacher's vector. Rounding takes less than a
-// step from each entry: of a vector of 100,000 numbers, 200 steps each, a quarter of a percent.
+// Bound is the fixed-point unit of a teacher's vector. Rounding takes less than a step from each entry. Entries
+// of a vector of 100,000 numbers have about 200 steps, so the loss is a quarter of a percent.
 const Bound = 1 << 16
 
 // Plan prices each record x direction x round as a vote, or each round as one sum, whose sensitivity covers all of
@@ -73,8 +73,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	}, budget)
 }
 
-// mechanism answers a round or a vote, with the least noise that the budget allows unless it
-// was set.
+// mechanism returns the mechanism that answers a round or a vote. Unless its noise was set, it has the least
+// noise that the budget allows.
 func (t *training) mechanism(o Options, p *plan.Plan, budget privacy.Budget) (of privacy.Planned, err error) {
 	of.Kind = runspec.GradientVotes
 	if o.Answers == Histogram {

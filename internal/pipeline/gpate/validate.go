@@ -55,7 +55,7 @@ func (o Options) Validate() error {
 // [Options.Chosen].
 func (o Options) CheckFor(e *encode.Encoder) error {
 	if err := o.Validate(); err != nil {
-		return err // what was chosen for one field may not go with another
+		return err // a chosen value may conflict with another field
 	}
 	c := pipeline.NewChecks("gpate")
 	t, s, seen := o.Teacher, o.Student, o.Seen(e)
@@ -94,7 +94,7 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	c.Check(t.Model != "convolution" || t.Features == "plain", "teacher.model: convolution needs to see pixels; set "+
 		"teacher.features to plain")
 	if err := c.Err(); err != nil {
-		return err // what follows takes the rest for granted
+		return err // the checks below need valid fields
 	}
 	if o.projects(seen) {
 		c.Take("directions", o.projected(seen).Check())
@@ -110,10 +110,10 @@ const (
 	maxNumbers = 15 << 20
 )
 
-// projects tells whether gradients with this many numbers are projected.
+// projects tells whether gradients of this length are projected.
 func (o Options) projects(seen int) bool { return o.Answers != Sum || o.Directions != seen }
 
-// projected are the directions of a round.
+// projected returns the directions of a round.
 func (o Options) projected(seen int) projection.Spec {
 	return projection.Spec{Features: seen, Directions: o.Directions, Clip: o.Clip, Bins: o.Bins}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 )
 
-// exactly finds log-weights by the coefficients of a logistic regression on the real rows of
-// evaluate.train, by Newton's method until it has converged. NOT PRIVATE.
+// exactly finds log-weights by the coefficients of a logistic regression on the real rows of evaluate.train.
+// Newton's method runs until it converges. NOT PRIVATE.
 func (w *weigher) exactly(ctx context.Context) ([]float64, error) {
 	w.s.Note("NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
 	rows, err := w.seen()
@@ -42,7 +42,7 @@ type objective struct {
 	real, synthetic []float64 // features, shape [rows, width]
 }
 
-// minimize returns the coefficients with the least loss, for features of Euclidean norm at most clip.
+// minimize returns the coefficients with the least loss, for features with an L2 norm of at most clip.
 func (j objective) minimize(ctx context.Context, clip float64) ([]float64, error) {
 	result, err := optimize.Minimize(optimize.Problem{
 		Func:   func(beta []float64) float64 { return j.at(beta, nil, nil) },
@@ -53,8 +53,8 @@ func (j objective) minimize(ctx context.Context, clip float64) ([]float64, error
 	if result == nil || ctx.Err() != nil {
 		return nil, err
 	}
-	// A line search fails where losses differ by less than their numbers are precise, about 1e-16; a
-	// gradient of 1e-6 is far above what is left there.
+	// A line search fails if losses differ by less than float64 precision, about 1e-16. A gradient of 1e-6 is
+	// far above the gradient at that point.
 	gradient := make([]float64, j.width)
 	j.at(result.X, gradient, nil)
 	if left := floats.Norm(gradient, 2); err != nil && !(left <= 1e-6*clip) {

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Coefficients are found for every small table, where a line search ends at the precision of the loss too.
+// The coefficients are found for every small table, even if a line search reaches the precision of the loss.
 func TestTheMinimumIsFound(t *testing.T) {
 	const clip = 1
 	for seed := range uint64(2000) {

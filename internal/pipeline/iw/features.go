@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// FeatureOptions say what the regression sees of a record.
+// FeatureOptions select what the regression sees of a record.
 type FeatureOptions struct {
 	// Squares adds the squares of numbers.
 	Squares bool
@@ -100,18 +100,17 @@ func Vectors(f *ratio.Features, x []float32, classes []int) []float64 {
 	return all
 }
 
-// wobble is about the standard deviation that noise may put on the log-weight of the longest record, if the
+// wobble is about the standard deviation that noise may add to the log-weight of the longest record if the
 // regularization is chosen.
 const wobble = 0.5
 
-// Lambda is the regularization that leaves this deviation for noise of a kind on
-// coefficients of records of the clip norm. Cost is the noise multiplier of Gaussian noise,
-// and the epsilon of others.
+// Lambda returns the regularization at which noise of a kind on the coefficients causes this deviation, for
+// records of the clip norm. Cost is the noise multiplier of Gaussian noise, and the epsilon of other kinds.
 //
-// Noise has the scale cost x clip/(records lambda), or clip/(records lambda cost), for the L2
-// norm; on the log-weight of a record of length clip that is a deviation of clip times it,
-// times sqrt(2 width) with Laplace's larger norm, times sqrt(width+1) with norm-Gamma's length.
-// It also keeps both far inside the range where debiased weights have a mean.
+// For the L2 norm, noise has the scale cost x clip/(records lambda), or clip/(records lambda cost). The
+// log-weight of a record of length clip deviates by clip times that scale. Laplace noise adds a factor sqrt(2
+// width) for its larger norm, norm-Gamma noise a factor sqrt(width+1) for its length. Both then stay far inside
+// the range where debiased weights have a mean.
 func Lambda(kind ratio.NoiseKind, cost, clip, records float64, width int) float64 {
 	d := float64(width)
 	switch kind {

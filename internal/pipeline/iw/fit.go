@@ -28,7 +28,7 @@ type seen struct {
 	vectors  []float64
 }
 
-// regression finds log-weights by the coefficients of a logistic regression.
+// regression finds log-weights from the coefficients of a logistic regression.
 func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 	n, err := w.s.Learned.Records(w.o.Records)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 	}
 	noise := ratio.Noise{}
 	if w.s.Weights == Debiased {
-		// Before anything is asked: records, coefficients' noise and rows are public.
+		// Check before asking: records, the noise of coefficients and rows are public.
 		if noise = drawn; noise.Check(f.vectors, f.want.Problem.Width) != nil {
 			return nil, w.failed(noise.Check(f.vectors, f.want.Problem.Width))
 		}
@@ -77,7 +77,7 @@ func (w *weigher) noise() (ratio.NoiseKind, float64) {
 	}
 }
 
-// fitted makes what is public of the fit.
+// fitted prepares the public part of the fit.
 func (w *weigher) fitted(kind ratio.NoiseKind, cost, n float64) (*fitted, error) {
 	rows, err := w.seen()
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *weigher) seen() (seen, error) {
 	return seen{spec, features, Vectors(features, w.rows.X, w.rows.Classes)}, nil
 }
 
-// drawn is the noise as drawn, in coefficients.
+// drawn is the noise as it is drawn, in units of coefficients.
 func (w *weigher) drawn(kind ratio.NoiseKind, want *ratio.Wanted) (ratio.Noise, error) {
 	_, cost := w.noise()
 	steps := 0.0
@@ -159,7 +159,7 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	round := fitRound(uint64(len(notes.Receipts)), f, kind, w.s.Ask.Baseline())
 	release, err := w.s.Ask.AskReduced(ctx, runspec.Coefficients, round)
 	if errors.Is(err, pipeline.ErrRefused) {
-		return nil, w.failed(err) // as it would be again
+		return nil, w.failed(err) // a second try would fail the same way
 	}
 	if err != nil {
 		return nil, err

@@ -51,9 +51,8 @@ func tableRows(n int, seed uint64) (x []float32, classes []int) {
 	return x, classes
 }
 
-// Numbers have mean 0 and deviation 1 on the rows that the features were made of, choices and
-// classes mean 0 and steps of 1; 95 in 100 rows are as long as they are, none is longer than
-// the clip.
+// Numbers have mean 0 and deviation 1 on the rows that the features were made from, choices and classes mean 0
+// and steps of 1. 95 in 100 rows keep their length, and none is longer than the clip.
 func TestFeaturesAreInUnitsOfTheRows(t *testing.T) {
 	const n = 2000
 	e := encoderOf(t, schemaText)
@@ -103,7 +102,7 @@ func TestFeaturesAreInUnitsOfTheRows(t *testing.T) {
 			if length > spec.Clip*(1+1e-12) {
 				t.Fatalf("row %d has length %v, clip %v", i, length, spec.Clip)
 			}
-			if v[i*want] < 1 { // the constant, of whoever was not cut
+			if v[i*want] < 1 { // the constant, of rows that were not cut
 				cut++
 			}
 		}
@@ -139,11 +138,10 @@ func TestFeaturesThatCannotBe(t *testing.T) {
 	}
 }
 
-// The chosen regularization leaves noise of about the promised deviation on the log-weight
-// of a record of the clip norm: 2,000 draws each, the same in every run. With others the mean
-// square of that many draws is within 6 sqrt((kurtosis-1)/2000) of its expectation but for a
-// chance below 1e-8 (near normal by then; kurtosis 6 at most, that of Laplace noise on one
-// coordinate).
+// The chosen regularization leaves noise of about the promised deviation on the log-weight of a record of the
+// clip norm: 2,000 draws each, the same in every run. With other draws the mean square would be within 6
+// sqrt((kurtosis-1)/2000) of its expectation, up to a chance below 1e-8 (nearly normal by then; the kurtosis is
+// at most 6, for Laplace noise on one coordinate).
 func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 	const clip, n, draws = 3., 500., 2000
 	for _, width := range []int{2, 9, 30} {
@@ -154,7 +152,7 @@ func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 		for kind, cost := range map[ratio.NoiseKind]float64{ratio.Gaussian: 4, ratio.Laplace: 0.7,
 			ratio.NormGamma: 0.7} {
 			if kind == ratio.NormGamma && width > 9 {
-				continue // drawn slowly
+				continue // drawing it is slow
 			}
 			src := gnmax.NewSourceFrom(rand.NewChaCha8([32]byte{1}))
 			lambda := Lambda(kind, cost, clip, n, width)
@@ -195,7 +193,7 @@ func TestLambdaLeavesThePromisedNoise(t *testing.T) {
 	}
 }
 
-// exact answers with the gradients of real rows, the mean over them, with noise on request.
+// exact answers with the mean gradient of real rows, with noise on request.
 type exact struct {
 	t     *testing.T
 	net   *discriminator.Discriminator
@@ -252,8 +250,7 @@ func square(n int, triangle bool, seed uint64) []float32 {
 	return x
 }
 
-// train runs a network on synthetic rows against real ones, of which the gradients are
-// those of the mean.
+// train trains a network on synthetic rows against real ones, whose gradients are means.
 func train(t *testing.T, synthetic, real []float32, o NetworkOptions, share float64, noise func() float32) (*Network,
 	*exact) {
 	t.Helper()
@@ -271,14 +268,13 @@ func train(t *testing.T, synthetic, real []float32, o NetworkOptions, share floa
 	return net, oracle
 }
 
-// The paper's toy: synthetic rows uniform on the unit square, real ones on its lower
-// triangle. Without noise a network gives the triangle's rows the log-ratio log 2 and takes
-// the weight of the others away, so that the weighted mean is the triangle's, 1/3. Seeds
-// are fixed.
+// The paper's toy: synthetic rows are uniform on the unit square, real ones on its lower triangle. Without
+// noise a network gives the triangle's rows the log-ratio log 2 and removes the weight of the others, so that
+// the weighted mean is the triangle's, 1/3. Seeds are fixed.
 func TestANetworkLearnsTheTriangle(t *testing.T) {
 	const n = 2000
 	synthetic, real := square(n, false, 1), square(n, true, 2)
-	for _, share := range []float64{1, 0.4} { // of the teachers, by which the sum is smaller
+	for _, share := range []float64{1, 0.4} { // of the teachers, which makes the sum smaller
 		net, _ := train(t, synthetic, real, NetworkOptions{Hidden: 16, Rate: 1, Steps: 300, Clip: 1, StepSize: 0.03,
 			Records: 1}, share, nil)
 		odds, err := net.LogOdds()
@@ -304,9 +300,9 @@ func TestANetworkLearnsTheTriangle(t *testing.T) {
 	}
 }
 
-// A logistic regression knows the log-ratio of two Gaussians of one deviation: it is linear,
-// with a slope of shift over variance. Rows of the middle are within 0.35 of it, all steps'
-// noise of a tenth of the gradient averaged away.
+// A logistic regression can represent the log-ratio of two Gaussians of equal deviation: it is linear, with a
+// slope of shift over variance. Rows in the middle are within 0.35 of it, after noise of a tenth of the
+// gradient has averaged out over the steps.
 func TestANetworkLearnsALogRatio(t *testing.T) {
 	const n, sd, shift = 4000, 0.1, 0.08
 	gaussian := func(mean float64, seed uint64) (x []float32) {
@@ -335,14 +331,14 @@ func TestANetworkLearnsALogRatio(t *testing.T) {
 	}
 }
 
-// The weights that count are the mean of those after the steps of the second half: of each
-// step but the last, what the next one asked with.
+// The result is the mean of the weights after the steps of the second half. The weights after each step but the
+// last are those of the next question.
 func TestTheSecondHalfIsAveraged(t *testing.T) {
 	synthetic, real := square(200, false, 1), square(200, true, 2)
 	for _, steps := range []int{1, 2, 7} {
 		o := NetworkOptions{Hidden: 3, Rate: 1, Steps: steps, Clip: 1, StepSize: 0.1, Records: 1}
 		net, _ := train(t, synthetic, real, o, 1, nil)
-		o.Steps = 2*steps + 2 // begins alike, and shows the weights after each step
+		o.Steps = 2*steps + 2 // it begins alike, and shows the weights after each step
 		_, longer := train(t, synthetic, real, o, 1, nil)
 		got := net.net.Weights()
 		for i, w := range got {
@@ -368,7 +364,7 @@ func (b broken) Gradient(context.Context, int, *pipeline.DiscriminatorQuestion) 
 	return b.answer, nil
 }
 
-// What goes wrong is said.
+// Failures are reported.
 func TestNetworksThatFail(t *testing.T) {
 	e, o := encoderOf(t, squareText), NetworkOptions{Hidden: 4, Rate: 1, Steps: 3, Clip: 1, StepSize: 0.1, Records: 1}
 	synthetic := square(50, false, 1)

@@ -17,7 +17,7 @@ import (
 // NetworkOptions shape a network and its training.
 type NetworkOptions struct {
 	Hidden   int     // width of the hidden layer; 0 for none, a logistic regression
-	Rate     float64 // probability of a privacy unit to be in a step's sample
+	Rate     float64 // probability that a privacy unit is in a step's sample
 	Steps    int
 	Clip     float64 // for a unit's gradient with respect to the weights
 	StepSize float64 // Adam's
@@ -30,8 +30,8 @@ type Oracle interface {
 	Gradient(ctx context.Context, step int, q *pipeline.DiscriminatorQuestion) (*pipeline.DiscriminatorAnswer, error)
 }
 
-// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic rows are public, so only
-// the gradient of real records is clipped and gets noise, once for each step and whatever its sample.
+// Network tells real from synthetic records. It is trained by relaxed DP-SGD: synthetic rows are public, so
+// only the gradient of real records is clipped and gets noise, once for each step.
 type Network struct {
 	options NetworkOptions
 	net     *discriminator.Discriminator
@@ -53,7 +53,7 @@ func specOf(e *encode.Encoder, classCount, hidden int) discriminator.Spec {
 	}
 }
 
-// NewNetwork makes an untrained one for synthetic rows x, shape [len(classes), width].
+// NewNetwork makes an untrained network for synthetic rows x, shape [len(classes), width].
 func NewNetwork(e *encode.Encoder, x []float32, classes []int, classCount int, o NetworkOptions, seed uint64) (*Network,
 	error) {
 	n := &Network{options: o, x: x, classes: classes, width: e.Width(), rng: rand.New(rand.NewPCG(seed, 0x19))}
@@ -69,7 +69,7 @@ func NewNetwork(e *encode.Encoder, x []float32, classes []int, classCount int, o
 	return n, nil
 }
 
-// Spec is the network's.
+// Spec returns the network's spec.
 func (n *Network) Spec() discriminator.Spec { return n.net.Spec() }
 
 var errDiverged = fmt.Errorf("iw: %w; lower weighting.mlp.step_size", pipeline.ErrDiverged)
@@ -86,9 +86,9 @@ func finite(weights []float32) bool {
 // batch is the number of synthetic rows in a step; they cost nothing.
 const batch = 1024
 
-// Run takes all steps, asking the oracle in each. The network that counts is the average of
-// the second half of the steps, which has less of their noise. A weight that
-// becomes NaN or infinite is a [pipeline.ErrDiverged].
+// Run takes all steps and asks the oracle in each. The result is the average of the network over the second
+// half of the steps, which has less of their noise. If a weight becomes NaN or infinite, the error is
+// [pipeline.ErrDiverged].
 func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, steps int)) error {
 	o := n.options
 	adam := optimizer.NewAdam(n.net.Net.Params(), o.StepSize)
@@ -108,7 +108,7 @@ func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, st
 		grad := make([]float32, len(classes))
 		losses.Logistic(grad, n.net.Scores(x, classes), false)
 		n.net.Backward(grad)
-		// The size of the sample is private: the sum is divided by what is expected.
+		// The size of the sample is private: divide the sum by its expected size.
 		scale := float32(1 / (o.Rate * o.Records * a.Share))
 		at := 0
 		for _, p := range n.net.Net.Params() {
@@ -119,7 +119,7 @@ func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, st
 		}
 		adam.Step()
 		if !finite(n.net.Weights()) {
-			return errDiverged // before a question that everybody refuses
+			return errDiverged // otherwise every node would refuse the next question
 		}
 		if step >= o.Steps/2 {
 			averaged++

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 )
 
-// What weights are for.
+// The uses of weights.
 const (
 	UseColumn   = "column"
 	UseResample = "resample"

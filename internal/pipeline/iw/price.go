@@ -87,13 +87,12 @@ func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.St
 const (
 	// mostFitted is the largest number of coefficients that aggregators fit.
 	mostFitted = 400
-	// mostAsked is the largest round that aggregators take, with room for all but the
+	// mostAsked is the largest round, in bytes, that aggregators take. It leaves room for everything but the
 	// synthetic records.
 	mostAsked = 60 << 20
 )
 
-// checkFit refuses a fit that could not be asked, or have its noise drawn, when the training
-// is paid for.
+// checkFit refuses a fit that cannot be asked, or whose noise cannot be drawn, before the training is paid for.
 func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 	width, rows := Width(f.Encoder, f.Classes, o.Squares), f.Rows
 	if o.Use == UseResample {
@@ -107,9 +106,8 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 		return fmt.Errorf("weights: %s: %d synthetic rows of %d features are more than the %d bytes of a question; "+
 			"lower release.rows or weighting.pool, or use dp-mlp", f.Weights, rows, width, mostAsked)
 	}
-	// A unit moves coefficients by so many steps of the lattice at most, whatever lambda is:
-	// its step is above 2^-15 of the sensitivity over the root of the width; see
-	// ratio.LatticeFor.
+	// The largest number of lattice steps by which a unit moves coefficients, for any lambda. A lattice step is
+	// above 2^-15 of the sensitivity over the root of the width; see ratio.LatticeFor.
 	l2 := math.Ceil((1<<15+1)*math.Sqrt(float64(width))) + 1
 	var err error
 	switch m := fit.Mechanism; {
@@ -131,7 +129,7 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 // mostPasses is the largest number of questions of a fit; see [ratio.Problem.Passes].
 const mostPasses = 710
 
-// messages are the messages of a fit, or of the steps of a network.
+// messages returns the messages of a fit, or of the steps of a network.
 func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pipeline.StageMessages) {
 	o := of.(*Options)
 	if _, ok := p.Of(runspec.Coefficients); ok {

@@ -47,18 +47,19 @@ const (
 // Methods has all of them.
 var Methods = []string{None, Discriminator, Noised, Debiased, PrivateMLP, Exact, ExactMLP}
 
-// Fits is whether a method fits coefficients at the aggregator.
+// Fits tells whether a method fits coefficients at the aggregator.
 func Fits(method string) bool { return method == Noised || method == Debiased }
 
-// NotPrivate is whether a method is for comparison only.
+// NotPrivate tells whether a method is for comparison only.
 func NotPrivate(method string) bool { return method == Exact || method == ExactMLP }
 
-// validate reports what does not go with the rest of the run.
+// validate reports conflicts with the rest of the run.
 func validate(_ pipeline.Options, f pipeline.Followed) (errs []error) {
 	if !slices.Contains(Methods, f.Weights) {
 		return []error{fmt.Errorf("weights: %q is not a method; use %s", f.Weights, strings.Join(Methods, ", "))}
 	}
-	// Boosting and rejection have used the discriminator already; weighting their rows by it would count it twice.
+	// Boosting and rejection have already used the discriminator; weighting their rows by it would count it
+	// twice.
 	if len(f.Post) > 0 && f.Weights == Discriminator {
 		errs = append(errs, fmt.Errorf("weights: %s: post: %s has chosen rows by discriminators already, and their "+
 			"weights would count twice; use another method, or leave post out", f.Weights, strings.Join(f.Post, ", ")))

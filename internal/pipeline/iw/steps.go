@@ -28,7 +28,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	}
 	exact := w.s.Weights == ExactMLP
 	if exact {
-		options.Rate, options.Records = 1, 1 // gradients are those of the mean
+		options.Rate, options.Records = 1, 1 // these gradients are means already
 	}
 	net, err := NewNetwork(w.s.Encoder, w.rows.X, w.rows.Classes, w.s.Classes, options, w.s.Seed)
 	if err != nil {
@@ -71,7 +71,7 @@ type stepAsker struct {
 	sigma float64
 }
 
-// Gradient asks a step.
+// Gradient asks for a step.
 func (a *stepAsker) Gradient(
 	ctx context.Context, step int, q *pipeline.DiscriminatorQuestion,
 ) (*pipeline.DiscriminatorAnswer, error) {

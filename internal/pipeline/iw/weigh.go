@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 )
 
-// uneven is the share of the rows below which an effective size is warned of.
+// uneven is the share of the rows below which an effective size causes a warning.
 const uneven = 0.1
 
 func weigh(
@@ -55,7 +55,7 @@ func weigh(
 	return m, err
 }
 
-// weighted names rows with weights.
+// weighted describes rows with weights.
 func weighted(of pipeline.Options, f pipeline.Followed) string {
 	if of.(*Options).Use == UseResample {
 		return fmt.Sprintf("drawn by weight (%s)", f.Weights)
@@ -70,7 +70,7 @@ type weigher struct {
 	s    *pipeline.Session
 }
 
-// failed says that the weights cannot be had.
+// failed returns an error that says why there are no weights.
 func (w *weigher) failed(err error) error {
 	return fmt.Errorf("%w: weights: %w", pipeline.ErrStage, err)
 }
@@ -89,7 +89,7 @@ func (w *weigher) report(weights []float64) error {
 	return nil
 }
 
-// logs are the rows' log-weights, up to a constant.
+// logs returns the rows' log-weights, up to a constant.
 func (w *weigher) logs(ctx context.Context) ([]float64, error) {
 	switch w.s.Weights {
 	case Discriminator:
@@ -100,8 +100,8 @@ func (w *weigher) logs(ctx context.Context) ([]float64, error) {
 	return w.regression(ctx)
 }
 
-// withinClasses takes from log-odds what they say of classes: discriminators know it up to a
-// constant, and the shares of classes are known from elsewhere.
+// withinClasses removes from log-odds what they say about classes. Discriminators know class shares only up to
+// a constant, and these are known from elsewhere.
 func (w *weigher) withinClasses(odds []float64) []float64 {
 	logs := make([]float64, len(odds))
 	for c := range w.s.Classes {
@@ -125,14 +125,14 @@ func (w *weigher) withinClasses(odds []float64) []float64 {
 	return logs
 }
 
-// bounded cuts log-weights such that none is above bound times the mean weight; 0 cuts
-// none. It keeps the proportions of those that are not cut.
+// bounded cuts log-weights so that none is above bound times the mean weight; with 0 it cuts none. Weights that
+// are not cut keep their proportions.
 func bounded(logs []float64, bound float64) []float64 {
 	if bound == 0 {
 		return logs
 	}
-	// Above the cut, weights are bound times the mean. The higher the cut, the further
-	// it is from the mean: the highest at which that holds is looked for.
+	// Cut weights equal bound times the mean. The higher the cut, the further it is above the mean: find the
+	// highest cut that still meets the bound.
 	largest, smallest := slices.Max(logs), slices.Min(logs)
 	excess := func(cut float64) float64 { // of the cut over bound times the mean, relative to the cut
 		var mean float64
@@ -143,7 +143,7 @@ func bounded(logs []float64, bound float64) []float64 {
 	}
 	cut := largest
 	if excess(largest) > 0 {
-		low, high := smallest, largest // at the smallest all are equal, and bound is 1 at least
+		low, high := smallest, largest // at the smallest, all weights are equal, and bound is at least 1
 		for range 200 {
 			if cut = (low + high) / 2; excess(cut) > 0 {
 				high = cut

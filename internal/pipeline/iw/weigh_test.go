@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 )
 
-// Weights by a discriminator leave each class the share that it has among the rows, whatever
-// constant the log-odds of a class have, and however large.
+// Weights by a discriminator leave each class its share of the rows, whatever constant the log-odds of a class
+// have, and however large it is.
 func TestWeightsWithinClasses(t *testing.T) {
 	w := &weigher{
 		s:    &pipeline.Session{Followed: pipeline.Followed{Problem: pipeline.Problem{Classes: 3}}},
@@ -41,13 +41,13 @@ func TestWeightsWithinClasses(t *testing.T) {
 	}
 }
 
-// Weights of mean 1 that are cut have mean 1 again, in the same order.
-// No weight is above the bound times the mean, however few rows have it, those that are not
-// cut keep their proportions, and no more is cut than has to be.
+// Weights of mean 1 have mean 1 after the cut, in the same order. No weight is above the bound times the mean,
+// even if few rows have weight. Weights that are not cut keep their proportions, and no more is cut than
+// necessary.
 func TestBoundedWeights(t *testing.T) {
 	few := make([]float64, 100)
 	for i := range few {
-		few[i] = -2000 // nothing beside the first
+		few[i] = -2000 // nothing, compared with the first
 	}
 	few[0] = 0
 	for _, logs := range [][]float64{{-700, -1, -1, 2, -1, -1, 1, -700, -900, -700}, few, {3}, {1, 1, 1},

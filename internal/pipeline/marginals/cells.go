@@ -10,17 +10,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// cells say how the values of a column fall into cells.
+// cells say how the values of a column map to cells.
 type cells struct {
 	place  int // among those of [learnedColumns]
 	column int // in the schema
 	of     *partition.Column
-	// from are the rising lower ends of a number's cells. Of other columns each value is one.
+	// from are the lower ends of a number's cells, in rising order. Other columns have one cell for each value.
 	from []float64
-	// groups have the cell of each category, the empty one last; nil if each has its own.
+	// groups are the cells of the categories, the empty one last; nil if each category has its own cell.
 	groups []uint32
 	n      int
-	// sign marks a column of two cells that counts as -1 or 1, and has no cells in tables.
+	// sign marks a column of two cells that counts as -1 or 1. It has no cells in tables.
 	sign bool
 	// constrained marks a column that appears in constraints of the schema.
 	constrained bool
@@ -30,7 +30,7 @@ func isNumber(c *partition.Column) bool {
 	return c.Kind == partition.Continuous || c.Kind == partition.Integer
 }
 
-// plain are the cells of a column before grouping; from are the lower ends of a number's cells.
+// plain returns the cells of a column before grouping. from are the lower ends of a number's cells.
 func plain(schema *partition.Schema, column int, from []float64) cells {
 	c := cells{place: column, column: column, of: &schema.Columns[column], from: from}
 	for i := range column {
@@ -55,7 +55,7 @@ func plain(schema *partition.Schema, column int, from []float64) cells {
 	return c
 }
 
-// learnedColumns are the columns of a schema but for the unit and identifiers.
+// learnedColumns returns the columns of a schema without the unit and identifiers.
 func learnedColumns(schema *partition.Schema) (at []int) {
 	for i := range schema.Columns {
 		if schema.Columns[i].HasCell() {
@@ -65,7 +65,7 @@ func learnedColumns(schema *partition.Schema) (at []int) {
 	return at
 }
 
-// grouped has the plain cells in groups.
+// grouped returns the plain cells in groups.
 func (c cells) grouped(groups []uint32) cells {
 	c.groups = groups
 	c.n = int(slices.Max(groups)) + 1
@@ -80,7 +80,7 @@ func (c *cells) size() int {
 	return c.n
 }
 
-// cell is the cell of a value, NaN for an empty one.
+// cell returns the cell of a value. NaN is an empty value.
 func (c *cells) cell(v float64) int {
 	at := c.plainCell(v)
 	if c.groups != nil {
@@ -109,7 +109,7 @@ func (c *cells) message() *conclavev1.CellColumn {
 	return &conclavev1.CellColumn{Column: uint32(c.place), From: c.from, Groups: c.groups, Sign: c.sign}
 }
 
-// maxCells bounds the cells of a column: one with more would be noise.
+// maxCells bounds the cells of a column: with more, the counts would be mostly noise.
 const maxCells = 1 << 16
 
 // readCells checks a column of a question against the schema.
@@ -150,9 +150,9 @@ func readCells(schema *partition.Schema, m *conclavev1.CellColumn) (cells, error
 	return c, nil
 }
 
-// fineCells are the cells of a number in the first sum: one for each value if there are few, else parts of the
-// range on the schema's scale. The ends of the range, 0, where many columns have most of their records, and the
-// numbers that the schema names have cells of their own.
+// fineCells returns the cells of a number in the first sum: one for each value if there are few, else parts of
+// the range on the schema's scale. Some values have cells of their own: the ends of the range, 0, at which many
+// columns have most of their records, and the numbers that the schema names.
 func fineCells(c *partition.Column, most int) []float64 {
 	lo, hi := c.Range()
 	if c.Kind == partition.Integer && hi-lo < float64(most) {
@@ -176,9 +176,9 @@ func fineCells(c *partition.Column, most int) []float64 {
 	return slices.Compact(from)
 }
 
-// parts are the lower ends of at most `most` parts of a number's range. They are short decimals, like
-// measurements: a frequent value is then the first of its part, and rows drawn in the part are on the right side
-// of a threshold that people use.
+// parts returns the lower ends of at most `most` parts of a number's range. They are short decimals, like
+// measurements. A frequent value is then the first of its part, and drawn rows fall on the right side of the
+// thresholds that people use.
 func parts(c *partition.Column, most int) (from []float64) {
 	lo, hi := c.Range()
 	add := func(v float64) {
@@ -195,7 +195,7 @@ func parts(c *partition.Column, most int) (from []float64) {
 			}
 		}
 		first := math.Floor(lo / step)
-		for i := range most + 2 { // the first may be below the range, and both ends may begin a part
+		for i := range most + 2 { // the first part may begin below the range, and both ends may begin a part
 			add(decimal((first+float64(i))*multiple, digits))
 		}
 		return from
@@ -215,7 +215,7 @@ func parts(c *partition.Column, most int) (from []float64) {
 	return from
 }
 
-// decimal is n times a power of ten, the same number as its digits in a file are read as.
+// decimal is n times a power of ten, exactly the float64 that parsing its decimal digits gives.
 func decimal(n float64, power int) float64 {
 	if power < 0 {
 		return n / math.Pow10(-power)
@@ -238,8 +238,8 @@ func after(c *partition.Column, v float64) float64 {
 	return math.Nextafter(v, math.Inf(1))
 }
 
-// span is the range of a number's cell: from lo up to hi, where the next cell begins; the last cell's hi is beyond
-// the range.
+// span returns the range of a number's cell: from lo up to hi, where the next cell begins. The last cell's hi
+// is beyond the range.
 func (c *cells) span(cell int) (lo, hi float64) {
 	if cell+1 < len(c.from) {
 		return c.from[cell], c.from[cell+1]

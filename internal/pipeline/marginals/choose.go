@@ -15,20 +15,20 @@ type released struct {
 	sizes        []int
 	alone, pairs []tree.Measured
 	forbidden    []forbidden
-	empty        [][]bool // by pair, its cells that are as good as empty; nil where none are
+	empty        [][]bool // by pair, its cells that count as empty; nil for a pair without any
 	label        int      // its place, -1 for none
 	records      float64
 	maxSize      int  // of the model, in cells
-	steps        int  // of a fit, at most
+	steps        int  // largest number in a fit
 	looking      bool // for the pairs only
 }
 
-// together is how many of the pairs are added before the model is fitted again.
+// together is the number of pairs that are added before the model is fitted again.
 func together(pairs int) int { return max(3, pairs/40) }
 
-// fit chooses the pairs of the model and fits it. It begins with independent columns. It adds the pairs whose
-// noisy table is furthest from the model's, beyond what noise explains, while the model's tables stay within the
-// size limit.
+// fit chooses the pairs of the model and fits it. It begins with independent columns. It then adds the pairs
+// whose noisy tables differ most from the model's, beyond what noise explains, as long as the model's tables
+// stay within the size limit.
 func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err error) {
 	in := make([]bool, len(r.pairs))
 	model = r.build(nil)
@@ -46,7 +46,7 @@ func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err
 		for _, i := range r.worst(model, in) {
 			with := append(slices.Clone(sets), r.pairs[i].Columns)
 			if r.cells(with) > r.maxSize {
-				in[i] = true // it does not fit, and will not
+				in[i] = true // it is too large now, and stays so
 				continue
 			}
 			sets, in[i] = with, true
@@ -69,9 +69,9 @@ func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err
 	return model, sets, nil
 }
 
-// withLabel are the pairs with the label whose gap is more than noise is expected to make, the smallest
-// first, as far as there is room for them: what others learn from the rows is the label, and a gap
-// that is lost in the noise of each of many pairs is not lost in all of them.
+// withLabel returns the pairs with the label whose gap is larger than the expected noise, the smallest tables
+// first, as long as there is room. Many uses of the rows predict the label. A gap between a column and the
+// label can be lost in the noise of every single pair, and still be clear over all pairs.
 func (r *released) withLabel(model *tree.Tree, in []bool) (sets [][]int) {
 	var order []int
 	for i, m := range r.pairs {
@@ -89,11 +89,11 @@ func (r *released) withLabel(model *tree.Tree, in []bool) (sets [][]int) {
 	return sets
 }
 
-// rare is the logarithm of how much less likely cells are that are as good as empty.
+// rare is how much less likely cells that count as empty become, as a logarithm.
 const rare = 12
 
-// lower makes the cells that are as good as empty rare, of the pairs that a model holds and the one
-// before did not.
+// lower makes the cells that count as empty rare, for the pairs that a model has and the one before did not
+// have.
 func (r *released) lower(model, before *tree.Tree) {
 	for i, m := range r.pairs {
 		if r.empty[i] != nil && model.Holds(m.Columns) && !before.Holds(m.Columns) {
@@ -102,15 +102,15 @@ func (r *released) lower(model, before *tree.Tree) {
 	}
 }
 
-// sparse finds the cells of a table that are as good as empty: those that do not stand out of the
-// noise, where all of them together do not either. Columns that say the same have such tables, and
-// without this each of their cells would keep a little of the noise. Counts of the cells become 0.
+// sparse finds the cells of a table that count as empty: they do not stand out of the noise, and neither does
+// their sum. Tables of columns that determine each other have many; otherwise each of their cells would keep a
+// little of the noise. Counts of the cells become 0.
 //
-// A row of the table with no cell that stands out has its records where a column has none either, or
-// else in its largest cell; so does a column.
+// A row of the table in which no cell stands out has its records in the columns that have no such cell either,
+// or else in its largest cell. The same holds for a column.
 //
-// That is done where each row, or each column, has one cell that stands out: one column follows from
-// the other. Elsewhere it is done only where what is lost is surely little.
+// This is done if each row, or each column, has one cell that stands out: one column then follows from the
+// other. Otherwise it is done only if the loss is surely small.
 func sparse(m *tree.Measured, rows, columns int, records float64) []bool {
 	deviation := math.Sqrt(m.Variance)
 	const out = 3 // deviations
@@ -170,7 +170,7 @@ func sparse(m *tree.Measured, rows, columns int, records float64) []bool {
 	return low
 }
 
-// inModel are the measured tables that the model has cells for, chosen or not.
+// inModel returns the measured tables for which the model has cells, chosen or not.
 func (r *released) inModel(model *tree.Tree) []tree.Measured {
 	all := slices.Clone(r.alone)
 	for _, m := range r.pairs {
@@ -181,7 +181,7 @@ func (r *released) inModel(model *tree.Tree) []tree.Measured {
 	return all
 }
 
-// worst are the pairs outside the model whose gap is larger than noise explains, the largest first.
+// worst returns the pairs outside the model whose gap is larger than noise explains, the largest first.
 func (r *released) worst(model *tree.Tree, in []bool) []int {
 	gaps := make([]float64, len(r.pairs))
 	var wait sync.WaitGroup
@@ -210,7 +210,7 @@ func (r *released) worst(model *tree.Tree, in []bool) []int {
 	return order
 }
 
-// beyond is the distance of a noisy table from the model's, less what noise is expected to make.
+// beyond is the distance of a noisy table from the model's, less the expected noise.
 func (r *released) beyond(model *tree.Tree, m tree.Measured) float64 {
 	distance := 0.0
 	for i, p := range m.Table(model.Pair(m.Columns[0], m.Columns[1])) {
@@ -222,8 +222,8 @@ func (r *released) beyond(model *tree.Tree, m tree.Measured) float64 {
 // labelled is the extra weight of the gap of a pair with the label.
 const labelled = 1.5
 
-// gap is the distance of a noisy table from the model's, minus what noise alone explains; 0 if noise may explain
-// all of it.
+// gap is the distance of a noisy table from the model's, less the part that noise alone explains; 0 if noise
+// may explain all of it.
 func (r *released) gap(model *tree.Tree, m tree.Measured) float64 {
 	gap := r.beyond(model, m)
 	if gap < math.Sqrt(m.Variance*float64(len(m.Counts))) {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A column that follows from another is found in nearly every draw of the noise: where it is not, a ninth of
-// the rows are in cells that no record has. A table of columns that are apart keeps its cells.
+// A column that follows from another is recognized in nearly every draw of the noise. Otherwise a ninth of the
+// rows would be in cells that no record has. A table of independent columns keeps its cells.
 func TestColumnsThatFollowAreFound(t *testing.T) {
 	const n, deviation, records = 16, 70.0, 32_000.0
 	for name, c := range map[string]struct {
@@ -48,8 +48,8 @@ func TestColumnsThatFollowAreFound(t *testing.T) {
 	}
 }
 
-// Where noise leaves no room for tables of all pairs, the label is what is looked at, and the rows keep how a number
-// goes with it. With more records all pairs are looked at.
+// If noise leaves no room for tables of all pairs, the pairs with the label are counted, and the rows keep the
+// dependence of a number on it. With more records all pairs are counted.
 func TestFewRecordsAreAskedForTheLabel(t *testing.T) {
 	schema := "label: y\ncolumns:\n"
 	for i := range 12 {

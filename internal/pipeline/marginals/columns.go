@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// fineColumn is a column as the first sum knows it.
+// fineColumn is a column as the first sum shows it.
 type fineColumn struct {
 	cells
-	// records are the records in each fine cell, as released and then adjusted to be nonnegative and to add up to the
-	// total.
+	// records are the records in each fine cell: the released counts, adjusted to be nonnegative and to add up
+	// to the total.
 	records  []float64
-	variance float64 // of the noise that they were released with
-	block    int     // so many neighbours were counted together as well
+	variance float64 // of the noise of the release
+	block    int     // number of neighbours that were also counted together
 }
 
-// blocks is the number of blocks of a number's fine cells that are counted as well.
+// blocks is the number of blocks of a number's fine cells that are also counted.
 const blocks = 16
 
-// withBlocks combines the counts of blocks with those of fine cells: the mean of both by their variances, with the
-// difference spread over the block.
+// withBlocks combines the counts of blocks with those of fine cells. It takes the mean of both, weighted by
+// their variances, and spreads the difference over the block.
 func (c *fineColumn) withBlocks(counts []float64) {
 	n := len(c.from)
 	for b := range counts {
 		from, to := b*c.block, min(n, (b+1)*c.block)
-		if from >= n { // empty values have a count of their own
+		if from >= n { // empty values have their own count
 			to = len(c.records)
 			from = n
 		}
@@ -53,7 +53,7 @@ func total(columns []fineColumn) float64 {
 	return max(1, sum/weights)
 }
 
-// nearest moves counts to the nearest ones that are none below 0 and add up to a total.
+// nearest moves counts to the nearest nonnegative counts that add up to a total.
 func nearest(counts []float64, total float64) []float64 {
 	sorted := slices.Clone(counts)
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -71,10 +71,10 @@ func nearest(counts []float64, total float64) []float64 {
 	return out
 }
 
-// coarse are the cells of a column for tables of pairs whose counts have noise of this deviation, at
-// most so many of a number, and for each fine cell its place among them. Cells of a number have about the
-// same number of records, and spikes are by themselves; categories that are lost in noise are one. Where
-// there are larger cells already, within tells of each fine cell which one it is in, and no cell is in two.
+// coarse returns the cells of a column for tables of pairs, whose counts have noise of this deviation, and for
+// each fine cell its coarse cell. A number has at most `most` cells with about the same number of records, and
+// spikes have cells of their own; categories that are lost in noise share one. within, unless it is nil, gives
+// each fine cell its larger cell, and no coarse cell is in two of these.
 func (c *fineColumn) coarse(records, noise float64, most int, within []int) (coarse cells, of []int) {
 	of = make([]int, len(c.records))
 	if within == nil {
@@ -118,7 +118,7 @@ func (c *fineColumn) coarse(records, noise float64, most int, within []int) (coa
 	return coarse, of
 }
 
-// all are the fine cells themselves.
+// all returns the fine cells themselves.
 func (c *fineColumn) all() (cells, []int) {
 	of := make([]int, len(c.records))
 	for i := range of {
@@ -135,7 +135,7 @@ func (c *fineColumn) merged(noise float64, most int, within, of []int) (cells, [
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.records[b], c.records[a]) })
-	// The cell with several members is the cell of the others so far.
+	// The cell with several members is the shared cell of the categories merged so far.
 	others, members := -1, map[int]int{}
 	for _, w := range within {
 		if members[w]++; members[w] > 1 {
@@ -149,7 +149,7 @@ func (c *fineColumn) merged(noise float64, most int, within, of []int) (cells, [
 			n++
 		}
 	}
-	// A constraint may tell apart what would be one cell.
+	// A constraint may distinguish values that would share a cell.
 	if n < 2 || len(order) < 4 || c.constrained {
 		return c.all()
 	}

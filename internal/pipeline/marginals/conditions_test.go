@@ -13,19 +13,19 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// exactly is the distribution of a column's fine cells under conditions, by the model's files alone: the
-// sum over all combinations of cells of the product of the cliques' tables. In a fine cell of a number
-// the conditions leave a share of the values.
+// exactly returns the distribution of a column's fine cells under conditions, from the model's files alone: the
+// sum over all combinations of cells of the product of the cliques' tables. In a fine cell of a number the
+// conditions leave a share of the values.
 func exactly(m *model, column int, left func(column, fine int) float64) []float64 {
 	sizes := m.sizes()
-	inCell := make([][]float64, len(m.columns)) // what the conditions leave of each cell
+	inCell := make([][]float64, len(m.columns)) // the share of each cell that the conditions leave
 	for i, c := range m.columns {
 		inCell[i] = make([]float64, sizes[i])
 		for fine, cell := range c.of {
 			inCell[i][cell] += float64(c.shares[fine]) * left(i, fine)
 		}
 	}
-	of := make([]float64, sizes[column]) // of its cells, but for what the conditions leave of them
+	of := make([]float64, sizes[column]) // of its cells, without the conditions
 	row := make([]int, len(m.columns))
 	var visit func(clique int, p float64)
 	visit = func(clique int, p float64) {
@@ -180,7 +180,7 @@ func abcd(n int) (rows [][]float64) {
 	return rows
 }
 
-// What no row can meet is an error that says so.
+// Conditions that no row can meet cause an error that says so.
 func TestImpossibleConditions(t *testing.T) {
 	s, _ := learned(t, people(2000), 3)
 	for texts, want := range map[string]string{

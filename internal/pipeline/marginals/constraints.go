@@ -11,11 +11,11 @@ import (
 
 // forbidden are the cells of a table of columns in which every row breaks a constraint of the schema.
 type forbidden struct {
-	columns []int // places, rising
+	columns []int // places, in rising order
 	cells   []bool
 }
 
-// maxCombined bounds the fine cells of the columns of a constraint together.
+// maxCombined bounds the combinations of fine cells of a constraint's columns.
 const maxCombined = 1 << 26
 
 // checkConstraints refuses constraints whose columns have too many cells for a joint table. fine are the cells of
@@ -44,7 +44,7 @@ func (t *training) checkConstraints(fine []cells) error {
 	return nil
 }
 
-// placesOf are the places of a constraint's columns.
+// placesOf returns the places of a constraint's columns.
 func placesOf(c *partition.Constraint, columns []cells) (places []int) {
 	for place := range columns {
 		if slices.Contains(c.Columns, columns[place].column) {
@@ -54,8 +54,8 @@ func placesOf(c *partition.Constraint, columns []cells) (places []int) {
 	return places
 }
 
-// combine calls a function with every combination of fine cells of columns at some places, and with the
-// cell of their table of coarse ones that it is in.
+// combine calls a function with every combination of fine cells of the columns at some places, and with the
+// coarse cell of their table that contains it.
 func combine(places []int, coarse []cells, of func(place int) []int, each func(fine []int, cell int)) {
 	fine := make([]int, len(places))
 	var try func(at, cell int)
@@ -81,8 +81,8 @@ func sizeOf(places []int, coarse []cells) int {
 	return n
 }
 
-// forbidden are the coarse cells in which each combination of fine cells breaks a constraint. Rows that break one
-// inside a cell are left to [model.Sample].
+// forbidden returns the coarse cells in which every combination of fine cells breaks a constraint. If only some
+// rows in a cell break one, [model.Sample] rejects them.
 func (t *training) forbidden(fine []fineColumn, coarse []cells, of [][]int) (all []forbidden) {
 	row := make([]float64, len(t.schema().Columns))
 	for _, c := range t.schema().Constraints() {
@@ -99,8 +99,8 @@ func (t *training) forbidden(fine []fineColumn, coarse []cells, of [][]int) (all
 	return all
 }
 
-// between is a value of a fine cell: at 0 the one that breaks a constraint least, at 1 the one that
-// breaks it most.
+// between is a value of a fine cell: at 0 the one that breaks a constraint least, at 1 the one that breaks it
+// most.
 func (c *cells) between(of *partition.Constraint, fine int, part float64) float64 {
 	if !isNumber(c.of) || fine >= len(c.from) {
 		if c.of.Nullable && fine == c.n-1 {
@@ -120,8 +120,9 @@ func (c *cells) between(of *partition.Constraint, fine int, part float64) float6
 	return v
 }
 
-// beforeRejection is the model whose rows, after those that break a constraint are dropped, are distributed over
-// cells as in the fitted one: a cell where a third of the rows is dropped gets half as many more.
+// beforeRejection returns the model from which rows are drawn before those that break a constraint are dropped.
+// The remaining rows are distributed over cells as in the fitted model: a cell that loses a third of its rows
+// gets half as many more.
 func (m *model) beforeRejection(fitted *tree.Tree, coarse []cells) *tree.Tree {
 	row := make([]float64, len(m.schema.Columns))
 	var factors []tree.Factor
@@ -145,18 +146,18 @@ func (m *model) beforeRejection(fitted *tree.Tree, coarse []cells) *tree.Tree {
 		}
 		factors = append(factors, tree.Factor{Columns: places, By: kept})
 	}
-	before, _ := fitted.Given(factors) // none is 0, so that as much is possible
+	before, _ := fitted.Given(factors) // no factor is 0, so nothing becomes impossible
 	return before
 }
 
 const (
-	// mostRejected bounds the rows that are drawn for one that is kept, by a constraint.
+	// mostRejected bounds the rows that are drawn for one accepted row of a constraint.
 	mostRejected = 1000
-	// gridded is the number of tried values of a fine cell.
+	// gridded is the number of values of a fine cell that are tried.
 	gridded = 8
 )
 
-// meeting is about the share of rows in fine cells that meet a constraint.
+// meeting estimates the share of rows in fine cells that meet a constraint.
 func (m *model) meeting(c *partition.Constraint, places, fine []int, row []float64) float64 {
 	breaks := func(part func(i int) float64) bool {
 		for i, place := range places {
@@ -170,7 +171,7 @@ func (m *model) meeting(c *partition.Constraint, places, fine []int, row []float
 	case !breaks(func(int) float64 { return 1 }):
 		return 1
 	}
-	n, met := 1, 0.0 // an order, of two numbers: others treat all values of a fine cell alike
+	n, met := 1, 0.0 // only an order of two numbers needs more: others treat all values of a fine cell alike
 	for range places {
 		n *= gridded
 	}
@@ -199,7 +200,7 @@ func (r *released) sets(chosen [][]int) [][]int {
 
 func (r *released) cells(chosen [][]int) int { return tree.Cells(r.sizes, r.sets(chosen)) }
 
-// build makes a tree that holds chosen sets of columns and has nothing in forbidden cells.
+// build makes a tree that has the chosen sets of columns and probability 0 in forbidden cells.
 func (r *released) build(chosen [][]int) *tree.Tree {
 	t := tree.Build(r.sizes, r.sets(chosen))
 	for _, f := range r.forbidden {

@@ -55,8 +55,8 @@ func staying(n int) (rows [][]float64) {
 	return rows
 }
 
-// No row breaks a constraint, with conditions too, also of a model that was saved and of one that
-// learned next to nothing. Spikes are drawn as they are.
+// No row breaks a constraint, also with conditions, for a saved model and for one that learned next to nothing.
+// Spikes are drawn as they are.
 func TestRowsMeetConstraints(t *testing.T) {
 	rows := staying(4000)
 	for _, epsilon := range []float64{0.05, 3} {
@@ -68,7 +68,7 @@ func TestRowsMeetConstraints(t *testing.T) {
 		schema := m.Schema()
 		for _, texts := range [][]string{nil, {"ward=birth"}, {"came>300", "low>=40"}, {"age>100", "ward=other"}} {
 			n := 4000
-			if epsilon < 1 { // nearly all that noise makes of the model is dropped
+			if epsilon < 1 { // nearly all rows of a model of noise are dropped
 				n = 100
 			}
 			table, err := m.Sample(n, conditions(t, texts...), rand.New(rand.NewPCG(3, 4)))
@@ -84,8 +84,8 @@ func TestRowsMeetConstraints(t *testing.T) {
 			if texts != nil || epsilon < 1 {
 				continue
 			}
-			// Most cells of came and left that rows are in have some that are dropped. More rows are
-			// drawn there, or 2752 would be left where 3661 are right.
+			// In most cells of came and left with rows, some rows are dropped. More rows are drawn there;
+			// otherwise 2752 would remain where 3661 are right.
 			near := 0
 			for i := range table.Len() {
 				if r := table.Cells(i); int(r[3]/61) == int(r[4]/61) {
@@ -132,8 +132,7 @@ func conditions(t testing.TB, texts ...string) (where []pipeline.Condition) {
 	return where
 }
 
-// Tables that no model should be expected of either work or are refused by the plan, before
-// anything is asked.
+// Tables that are hard to model either work or are refused by the plan, before anything is asked.
 func TestOddTables(t *testing.T) {
 	list := make([]string, 10_000)
 	for i := range list {
@@ -143,7 +142,7 @@ func TestOddTables(t *testing.T) {
 	for name, tc := range map[string]struct {
 		columns string
 		row     []float64
-		want    string // of the error; empty where it works
+		want    string // of the error; empty if it works
 	}{
 		"one column":   {"  - {name: a, kind: integer, lower: 0, upper: 9}\n", []float64{3}, ""},
 		"one category": {"  - {name: a, kind: categorical, categories: [only]}\n", []float64{0}, ""},

@@ -12,12 +12,12 @@ import (
 // CountingKind is the kind of question of a [Counting].
 const CountingKind = pairsKind
 
-// Counting asks how many records are in each cell of every column, and of every column beside the label: numbers in
-// equal parts of their public range, categories as they are, and empty values in a cell of their own. Columns have one
-// half of the squared weight, their pairs with the label the other.
+// Counting asks how many records are in each cell of every column, and of every column with the label. A number
+// has equal parts of its public range as cells, a category is a cell, and empty values have a cell of their
+// own. Columns have one half of the squared weight, their pairs with the label the other.
 //
-// Why it is private: it is a question of this package's kind, so that the package's comment holds. The cells follow
-// from the schema alone.
+// Why it is private: its kind is a kind of this package, so the argument in the package comment applies. The
+// cells follow from the schema alone.
 type Counting struct {
 	asked
 	alone int // number of tables of single columns
@@ -74,7 +74,7 @@ func equalParts(c *partition.Column, parts int) (from []float64, err error) {
 	return from, nil
 }
 
-// Entries is the length of the sum, Bound the norm of what a unit adds to it.
+// Entries is the length of the sum. Bound is the norm of what a unit adds to it.
 func (c *Counting) Entries() int { return c.entries }
 func (c *Counting) Bound() int64 { return c.bound }
 
@@ -85,7 +85,7 @@ func (c *Counting) Round(number uint64) *conclavev1.Round {
 	return r
 }
 
-// Sum is the sum of rows without noise, each row a unit, for tests of callers. NOT PRIVATE.
+// Sum is the sum of rows without noise, each row a unit, for tests in other packages. NOT PRIVATE.
 func (c *Counting) Sum(rows *partition.Table) []int64 {
 	sum, at := make([]int64, c.entries), make([]int, len(c.columns))
 	for row := range rows.Len() {
@@ -96,16 +96,16 @@ func (c *Counting) Sum(rows *partition.Table) []int64 {
 
 // Table is one table of a release.
 type Table struct {
-	// Counts are the units in each cell, with noise of a deviation.
+	// Counts are the units in each cell, with noise of standard deviation Noise.
 	Counts []float64
 	Noise  float64
 	// Shares are the shares of rows.
 	Shares []float64
 }
 
-// Tables are the tables of a release with this noise multiplier, and the shares of rows with weights, nil for 1
-// each. Without a label there are no pairs. A pair's table also counts its column, so both counts of the column
-// are combined by their variances.
+// Tables returns the tables of a release with this noise multiplier, and the shares of rows. Rows have weights,
+// or 1 each if weights is nil. Without a label there are no pairs. A pair's table also counts its column, so
+// both counts of the column are combined by their variances.
 func (c *Counting) Tables(sum []float64, sigma float64, rows *partition.Table, weights []float64) (columns,
 	pairs []Table) {
 	shares, at, all := make([]float64, c.entries), make([]int, len(c.columns)), 0.0
@@ -143,7 +143,7 @@ func (c *Counting) Tables(sum []float64, sigma float64, rows *partition.Table, w
 	return columns, pairs
 }
 
-// cellOf is the cell of a table, of the cells of columns.
+// cellOf is the cell of a table that the cells of columns are in.
 func (c *Counting) cellOf(t *table, at []int) int {
 	if t.columns() == 1 {
 		return at[t.first]

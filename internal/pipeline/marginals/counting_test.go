@@ -34,8 +34,8 @@ func drawRow(rt *rapid.T) []float64 {
 	}
 }
 
-// Every record adds the same vector's norm to the counting of labels' pairs, whatever it holds, and it is the bound;
-// a unit of several records adds no more.
+// Every record adds a vector of the same norm to a counting with the label's pairs, whatever its values are,
+// and that norm is the bound. A unit of several records adds no more.
 func TestEveryRecordCountsAlike(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(mixedSchema))
 	testkit.Must(t, err)
@@ -68,7 +68,7 @@ func TestEveryRecordCountsAlike(t *testing.T) {
 	}
 }
 
-// What nodes read of a counting is what was asked.
+// Nodes read a counting as it was asked.
 func TestNodesReadACounting(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(mixedSchema))
 	testkit.Must(t, err)
@@ -85,8 +85,8 @@ func TestNodesReadACounting(t *testing.T) {
 	}
 }
 
-// Without noise the counts are those of the rows, by themselves and where a column is counted beside the label too, and
-// the shares are those of the counts.
+// Without noise the counts are those of the rows, also for a column that is counted with the label, and the
+// shares are those of the counts.
 func TestTablesOfACounting(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(mixedSchema))
 	testkit.Must(t, err)
@@ -115,8 +115,8 @@ func TestTablesOfACounting(t *testing.T) {
 				}
 			}
 		}
-		// A pair has 6/5 of the weight of a column by itself, in squares, and a column's cell is 3 of the pair: so
-		// there is 6/15 more to go by.
+		// A pair has 6/5 of the squared weight of a column by itself, and a column's cell is 3 cells of the
+		// pair: so it adds 6/15 of the information.
 		alone := 60 * float64(c.bound) / float64(c.tables[0].weight)
 		if ratio := columns[0].Noise / alone; columns[1].Noise != alone || math.Abs(ratio*ratio*(1+6./15)-1) > 1e-3 {
 			rt.Fatalf("noise of %v, of the label %v, of a table by itself %v", columns[0].Noise, columns[1].Noise,
@@ -142,7 +142,7 @@ func TestSharesOfWeights(t *testing.T) {
 	}
 }
 
-// What cannot be counted is said before anything is asked.
+// Questions that cannot be counted are refused before anything is asked.
 func TestCountingsThatCannotBe(t *testing.T) {
 	for text, want := range map[string]string{
 		"columns:\n  - {name: x, kind: continuous, lower: 1, upper: 1.0000000000000004}\n": `column "x" is not divided`,

@@ -7,21 +7,23 @@ import (
 )
 
 const (
-	// standsOut is how far an eigenvalue must exceed noise, in units of s sqrt(columns): the largest eigenvalue of
-	// a symmetric matrix of noise s is near 2 s sqrt(columns) (Wigner 1958).
+	// standsOut is how far an eigenvalue must exceed noise, in units of s sqrt(columns): the largest eigenvalue
+	// of a symmetric matrix of noise s is near 2 s sqrt(columns) (Wigner 1958).
 	standsOut = 2
-	// mostFactors is less than half of leastPoints, which the points of a class need to be uncorrelated.
+	// mostFactors is less than half of leastPoints: with fewer points the points of a class could not be
+	// uncorrelated.
 	mostFactors = 24
-	// mostShared is the share of a column's variance that its factors have at most: the rest is its own.
+	// mostShared is the largest share of a column's variance that comes from its factors.
 	mostShared = 0.9
-	// refined is how often the diagonal is replaced by the shared variances, which are not measured.
+	// refined is the number of times that the diagonal is replaced by the shared variances, which are not
+	// measured.
 	refined = 6
 )
 
-// factors finds the loadings of columns, as rows, on the factors that stand out of the noise of the correlations.
-// That is principal axis factoring. Eigenvalues are shrunk: with noise s a v of n columns becomes
-// sqrt(v^2 - 4 s^2 n), which has the least squared error (Gavish and Donoho, "Optimal shrinkage of singular
-// values", 2017): near the edge of the noise little is left, where the direction is mostly noise as well.
+// factors finds the loadings of columns, as rows, on the factors that stand out of the noise of the
+// correlations, by principal axis factoring. Eigenvalues are shrunk: with noise s an eigenvalue v of n columns
+// becomes sqrt(v^2 - 4 s^2 n), which has the least squared error (Gavish and Donoho, "Optimal shrinkage of
+// singular values", 2017). Near the edge of the noise little is left, since directions are mostly noise there.
 func factors(correlations *mat.SymDense, noise float64) [][]float64 {
 	n := correlations.SymmetricDim()
 	loadings := make([][]float64, n)
@@ -36,9 +38,9 @@ func factors(correlations *mat.SymDense, noise float64) [][]float64 {
 	var vectors mat.Dense
 	for range refined {
 		if !eigen.Factorize(correlations, true) {
-			return make([][]float64, n) // it did not converge: there are no factors to be had
+			return make([][]float64, n) // it did not converge: use no factors
 		}
-		values := eigen.Values(nil) // rising
+		values := eigen.Values(nil) // in rising order
 		eigen.VectorsTo(&vectors)
 		var scales []float64
 		for k := n - 1; k >= max(0, n-mostFactors) && values[k] > max(standsOut*edge, 1); k-- {

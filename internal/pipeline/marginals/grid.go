@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
 )
 
-// grid is the cells of the pairs: larger ones that all pairs are looked at in, and within them those
-// that the chosen pairs are measured in. It follows from the first release.
+// grid has the cells of the pairs: larger ones in which all pairs are counted, and smaller ones within them for
+// the chosen pairs. It follows from the first release.
 type grid struct {
-	pairs            [][2]int // all that are looked at
+	pairs            [][2]int // all that are counted in larger cells
 	scouted, columns []cells
-	large, of        [][]int // by column, the cell of each fine one
-	signs            []signs // of a wide table's columns; nil of another
-	// few marks records that are so few that only the pairs with the label are looked at.
+	large, of        [][]int // by column, the cell of each fine cell
+	signs            []signs // of a wide table's columns; nil for other tables
+	// few means that there are so few records that only the pairs with the label are counted.
 	few bool
 }
 
@@ -54,8 +54,8 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	return g
 }
 
-// wideGrid has the same cells for all sums after the first: eighths of numbers; for other columns as many as the
-// noise of that many tables leaves room for.
+// wideGrid has the same cells for all sums after the first. Numbers have eighths; other columns have as many
+// cells as the noise of that many tables allows.
 func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 	most := min(scoutCells, s.t.o.Cells, max(2, int(math.Sqrt(records/noise))))
 	label := s.t.labelPlace()
@@ -78,14 +78,14 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 	}
 }
 
-// leastCells is the number of cells of a column for which noise must leave room if all pairs are asked. With fewer
-// records most pairs, including those with the label, would be lost in the noise of all of them.
+// leastCells is the number of cells of a column for which noise must leave room if all pairs are counted. With
+// fewer records most pairs, including those with the label, would be lost in the noise of all of them.
 const leastCells = 3
 
-// scoutCells is the most cells of a column that all pairs are looked at in.
+// scoutCells is the largest number of cells of a column when all pairs are counted.
 const scoutCells = 9
 
-// choose finds the pairs of the third question, by what the first two say.
+// choose finds the pairs of the third question from the first two releases.
 func (s *student) choose(ctx context.Context, fine []fineColumn, g grid) error {
 	r := s.released(fine, g)
 	r.looking, r.steps = true, max(1, r.steps/4)
@@ -100,7 +100,7 @@ func (s *student) choose(ctx context.Context, fine []fineColumn, g grid) error {
 	return nil
 }
 
-// question is the second one, or the third.
+// question makes the second or the third question.
 func (s *student) question(g grid, number int) (err error) {
 	columns, of := g.scouted, g.pairs
 	switch {

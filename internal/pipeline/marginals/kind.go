@@ -11,13 +11,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The names of two kinds of sums. They are one kind of question at two prices.
+// The names of the two kinds of sums. They are one kind of question at two prices.
 const (
 	columnsKind = "marginals-columns"
 	pairsKind   = "marginals"
 )
 
-// Kinds are how nodes answer them.
+// kinds tell how nodes answer the questions.
 var kinds = []question.Kind{
 	{Name: columnsKind, Read: question.Typed(read), Streams: true, Pushes: true},
 	{Name: pairsKind, Read: question.Typed(read), Streams: true, Pushes: true},
@@ -26,19 +26,19 @@ var kinds = []question.Kind{
 const (
 	// maxEntries bounds the cells of a sum.
 	maxEntries = 2_000_000
-	// mostBound is the largest norm that a unit may add, in steps.
+	// mostBound is the largest norm of a unit's vector, in steps.
 	mostBound = 1 << 20
 )
 
-// table is a table of one column or of two.
+// table is a table of one column or two.
 type table struct {
-	first, second int // places among the columns; the same for one
+	first, second int // places among the columns, equal for one column
 	weight        int64
 	offset        int // of its cells in the sum
 	n             int
 }
 
-// asked is a question.
+// asked is a question in parsed form.
 type asked struct {
 	columns []cells
 	tables  []table
@@ -60,7 +60,7 @@ func (a *asked) add(first, second int, weight int64) {
 	a.entries += n
 }
 
-// close computes the norm of what a unit adds.
+// close computes the norm of a unit's vector.
 func (a *asked) close() {
 	squares := 0.0
 	for _, t := range a.tables {
@@ -92,7 +92,7 @@ func (a *asked) round(kind string) *conclavev1.Round {
 	return question.Ask(kind, m, a.shape())
 }
 
-// parse checks a question against what is public.
+// parse checks a question against public values.
 func parse(schema *partition.Schema, m *conclavev1.MarginalsQuestion) (*asked, error) {
 	a := &asked{baseline: m.GetBaseline()}
 	for _, c := range m.GetColumns() {
@@ -131,7 +131,7 @@ func parse(schema *partition.Schema, m *conclavev1.MarginalsQuestion) (*asked, e
 	return a, nil
 }
 
-// read is all that a node does about a question; see the package's comment on why the sum is private.
+// read is everything that a node does for a question; the package comment says why the sum is private.
 func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checked, error) {
 	a, err := parse(p.Schema, m)
 	if err != nil {
@@ -152,12 +152,12 @@ func read(p *question.Public, m *conclavev1.MarginalsQuestion) (*question.Checke
 	}, nil
 }
 
-// adder counts records. It has room for one: nothing is allocated for a record.
+// adder counts records. It reuses its memory: it allocates nothing per record.
 func (a *asked) adder(encoder *encode.Encoder) question.Adder {
 	row, at := make([]float64, len(encoder.Schema().Columns)), make([]int, len(a.columns))
 	signs := slices.ContainsFunc(a.columns, func(c cells) bool { return c.sign })
 	alone := !signs && a.together == 0
-	// What the loop over tables needs, close together: of one column the first factor is 0.
+	// The loop over tables needs these values close together. The first factor of a table of one column is 0.
 	type place struct{ first, second, along, offset, weight int }
 	places := make([]place, len(a.tables))
 	for i, t := range a.tables {
@@ -185,11 +185,11 @@ func (a *asked) adder(encoder *encode.Encoder) question.Adder {
 	}
 }
 
-// count adds the nth record of a unit of so many to a sum. At is room for its cells.
+// count adds the nth of `of` records of a unit to a sum. At has room for the record's cells.
 //
-// The records of a unit share the weight of each table, in whole parts that add up to it: a unit adds
-// as much however many records it has, and no more than one record that has all of it. What does not
-// divide goes to other records in each table, one by one.
+// The records of a unit share the weight of each table, in whole parts that add up to it. A unit adds the same
+// however many records it has, and no more than one record with the full weight. The rest of the division goes
+// to other records in each table, one step each.
 func (a *asked) count(row []float64, nth, of int, at []int, sum []int64) {
 	for i := range a.columns {
 		at[i] = a.columns[i].cell(row[a.columns[i].column])
@@ -224,7 +224,7 @@ func (t *table) columns() int {
 	return 2
 }
 
-// counts are the records in the cells of a table, by a released sum.
+// counts returns the records in the cells of a table, from a released sum.
 func (t *table) counts(sum []float32) []float64 {
 	out := make([]float64, t.n)
 	for i := range out {

@@ -125,7 +125,7 @@ func TestKind(t *testing.T) { questiontest.Run(t, kinds[1], cases()) }
 
 func FuzzQuestion(f *testing.F) { questiontest.Fuzz(f, kinds[0], cases()) }
 
-// Every record adds the same norm, whatever it holds, and it is the bound: nothing is clipped.
+// Every record adds the same norm, whatever its values are, and that is the bound: nothing is clipped.
 func TestEveryRecordHasTheSameNorm(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(`columns:
   - {name: a, kind: continuous, lower: -3, upper: 7, nullable: true}
@@ -160,8 +160,8 @@ func TestEveryRecordHasTheSameNorm(t *testing.T) {
 	})
 }
 
-// A unit adds the weight of each table to it, however many records it has and whatever they hold, and
-// a vector within the bound.
+// A unit adds the weight of each table to it, however many records it has and whatever their values are, and
+// its vector is within the bound.
 func TestEveryUnitHasTheSameWeight(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(peopleSchema))
 	testkit.Must(t, err)

@@ -29,7 +29,7 @@ func trainingOf(t testing.TB, schema *partition.Schema) *training {
 	}).(*training)
 }
 
-// oracle answers from a table, with noise that the seed decides.
+// oracle answers from a table, with noise from the seed.
 type oracle struct {
 	t      testing.TB
 	schema *partition.Schema
@@ -123,7 +123,7 @@ func learnedBy(t testing.TB, text string, rows [][]float64, epsilon float64) (*s
 	return s, o
 }
 
-// What an expert looks at first: spikes, columns that follow from each other, empty cells.
+// What an expert checks first: spikes, columns that follow from each other, empty cells.
 func TestRowsKeepSpikesAndDependences(t *testing.T) {
 	rows := people(20_000)
 	s, _ := learned(t, rows, 1)
@@ -157,7 +157,7 @@ func TestRowsKeepSpikesAndDependences(t *testing.T) {
 	}
 }
 
-// With more budget the rows are nearer: the model is not what limits them.
+// With more budget the rows are closer: the model is not the limit.
 func TestRowsGetNearerWithTheBudget(t *testing.T) {
 	rows := people(5000)
 	// distance is the mean total variation distance of the pairs of three columns in few cells.
@@ -182,7 +182,7 @@ func TestRowsGetNearerWithTheBudget(t *testing.T) {
 	}
 }
 
-// A student that starts again from its checkpoint learns the same.
+// A student that resumes from its checkpoint learns the same.
 func TestRestore(t *testing.T) {
 	t.Run("pairs", func(t *testing.T) { restored(t, peopleSchema, people(2000)) })
 	t.Run("wide", func(t *testing.T) { restored(t, wideSchema("kind: binary"), wideRows(1000, 2)) })
@@ -213,7 +213,7 @@ func restored(t *testing.T, schema string, rows [][]float64) {
 	}
 }
 
-// Tables whose columns follow from each other lose their noise; others keep all.
+// Tables whose columns follow from each other lose their noise; others keep it.
 func TestSparse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	table := func(of func(i, j int) float64) *tree.Measured {
@@ -245,7 +245,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// Parts of a range begin at short decimals, the same numbers as a file has.
+// Parts of a range begin at short decimals, the same numbers as in a file.
 func TestParts(t *testing.T) {
 	for _, c := range []struct {
 		column    string
@@ -298,7 +298,7 @@ func TestHeaps(t *testing.T) {
 	}
 }
 
-// Noise in fine cells is taken out, and spikes stay.
+// Noise in fine cells is removed, and spikes stay.
 func TestSmooth(t *testing.T) {
 	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 255}\n")
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -331,7 +331,7 @@ func TestSmooth(t *testing.T) {
 	}
 }
 
-// A heap is at a number that people write, and not at the next one that a float has.
+// A heap is at a number that people write, and not at the next float.
 func TestNoHeapBehindAValue(t *testing.T) {
 	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 6}\n")
 	c := fineColumn{cells: plain(schema, 0, fineCells(&schema.Columns[0], 120)), variance: 1}
@@ -339,14 +339,14 @@ func TestNoHeapBehindAValue(t *testing.T) {
 	for i := range c.n {
 		c.records, of[i] = append(c.records, 1), i
 	}
-	c.records[1], c.records[40] = 5000, 5000 // of which the first begins behind 0
+	c.records[1], c.records[40] = 5000, 5000 // the first of them begins after 0
 	parted, _ := c.withHeaps(of)
 	if added := len(parted.from) - len(c.from); added != 1 || !slices.Contains(parted.from, after(c.of, c.from[40])) {
 		t.Errorf("%d heaps", added)
 	}
 }
 
-// Numbers that are drawn have six digits of the range, or of themselves on a log scale.
+// Drawn numbers have six digits of the range, or of themselves on a log scale.
 func TestRounded(t *testing.T) {
 	for columns, want := range map[string]map[float64]float64{
 		"lower: 0, upper: 6":               {1.23456789: 1.23457},

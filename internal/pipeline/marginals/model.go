@@ -16,24 +16,24 @@ import (
 // modelKind is the kind of this pipeline's models.
 var modelKind = pipeline.ModelKind{Name: "tree", Load: load}
 
-// model draws rows: cells by the tree, then fine cells of these by their shares, then values.
+// model draws rows: cells from the tree, then fine cells within these by their shares, then values.
 type model struct {
 	schema  *partition.Schema
 	columns []drawn
-	hidden  int // cells of a column behind the others that ties them together and is not drawn; 0 for none
+	hidden  int // cells of a column after all others that connects them and is not drawn; 0 for none
 	tree    *tree.Tree
 	cliques []cliqueJSON
 	tables  [][]float32
 }
 
-// drawn is a column: its fine cells, which coarse cell each is in, and its share of that.
+// drawn is a column: its fine cells, the coarse cell of each, and its share of that.
 type drawn struct {
 	cells
 	of     []int
 	shares []float32
 }
 
-// modelJSON is the content of model.json. The tensors in the other file are "shares0", "shares1" and so on, for
+// modelJSON is the content of model.json. The other file has the tensors "shares0", "shares1" and so on, for
 // each column's fine cells, and "clique0" and so on, for each clique's cells; the last column varies fastest.
 type modelJSON struct {
 	pipeline.ModelHeader
@@ -46,19 +46,20 @@ type modelJSON struct {
 
 type columnJSON struct {
 	Name string `json:"name"`
-	// From are the lower ends of a number's fine cells. Other columns have one cell for each value, and nullable
-	// columns one more.
+	// From are the lower ends of a number's fine cells. Other columns have one cell for each value, and
+	// nullable columns have one more.
 	From []float64 `json:"from,omitempty"`
-	// Cells are the cells of the fine ones.
+	// Cells are the coarse cells of the fine ones.
 	Cells []int `json:"cells"`
 }
 
 type cliqueJSON struct {
-	Columns []int `json:"columns"` // places in columns, rising
-	Parent  int   `json:"parent"`  // place of a clique before it, -1 for none
+	Columns []int `json:"columns"` // places in columns, in rising order
+	Parent  int   `json:"parent"`  // place of an earlier clique, -1 for none
 }
 
-// newModel is the fitted model, in the precision in which it is saved. ties are nil except for a wide table.
+// newModel returns the fitted model, in the precision in which it is saved. ties are nil except for a wide
+// table.
 func newModel(
 	schema *partition.Schema, fine []fineColumn, coarse []cells, of [][]int, fitted *tree.Tree, with *ties,
 ) *model {
@@ -98,11 +99,11 @@ func newModel(
 	return m
 }
 
-// unseen is the share of a cell that is spread over its fine cells if a constraint names the column. Otherwise all
-// fine cells that noise left may break the constraint.
+// unseen is the share of a cell that is spread over its fine cells if a constraint names the column. Otherwise
+// all fine cells with a count above 0 may break the constraint.
 const unseen = 1e-3
 
-// sizes are the numbers of cells of the columns.
+// sizes returns the numbers of cells of the columns.
 func (m *model) sizes() []int {
 	sizes := make([]int, len(m.columns))
 	for i, c := range m.columns {
@@ -126,7 +127,7 @@ func (m *model) build() {
 	m.tree = tree.Of(m.sizes(), cliques)
 }
 
-// tensorOf is a vector by its name.
+// tensorOf returns a vector as a tensor with a name.
 func tensorOf(name string, v []float32) []tensor.Param {
 	return []tensor.Param{pipeline.Vector(name, v)}
 }
@@ -182,7 +183,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 // maxModel bounds the cells of a model that is loaded.
 const maxModel = 1 << 26
 
-// parseModel is the model without its numbers.
+// parseModel returns the model without its numbers.
 func parseModel(schema *partition.Schema, j *modelJSON) (*model, error) {
 	m := &model{schema: schema, hidden: j.Hidden, cliques: j.Cliques}
 	sizes := make([]int, len(j.Columns))

@@ -2,7 +2,7 @@ package marginals
 
 import "github.com/conclave-dp/conclave/internal/pipeline"
 
-// Pipeline is what runs know of this pipeline.
+// Pipeline registers this pipeline.
 var Pipeline = pipeline.Pipeline{
 	Name:            "marginals",
 	Options:         pipeline.Defaults(DefaultOptions),

@@ -5,7 +5,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-// tally is the question as a database counts it: the same whole numbers as [asked.count] of each record.
+// tally is the question as a database counts it: the same whole numbers as [asked.count] for each record.
 func (a *asked) tally(encoder *encode.Encoder) *postgres.Tally {
 	t := &postgres.Tally{Entries: a.entries}
 	for i := range a.columns {

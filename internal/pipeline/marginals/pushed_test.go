@@ -24,8 +24,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// A database counts the same whole numbers as a node that reads its rows: of any schema, table, types of columns and
-// question. What one refuses the other does.
+// A database counts the same whole numbers as a node that reads its rows, for any schema, table, types of
+// columns and question. Both refuse the same questions.
 func TestADatabaseCountsTheSame(t *testing.T) {
 	server := pgserver.Start(t)
 	t.Setenv("PUSHED_DSN", server.DSN)
@@ -40,7 +40,7 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 			rt.Fatal(err)
 		}
 		server.Exec(t, "drop table if exists drawn; create table drawn ("+typesOf(rt, schema)+")")
-		// A row of one empty cell has quotes, which are no null to PostgreSQL.
+		// A row of one empty cell is quoted; PostgreSQL does not read that as null.
 		server.CopyCSV(t, "drawn", strings.NewReader(strings.ReplaceAll(csv.String(), "\n\"\"", "\n")))
 		read, err := postgres.Read(t.Context(), schema, config, tabular.Options{})
 		pushed, wrong := postgres.OpenPushed(t.Context(), schema, config, tabular.Options{}, schema.UnitColumn() >= 0)
@@ -109,7 +109,7 @@ func streamed(t *rapid.T, schema *partition.Schema, c postgres.Config, rows, uni
 	return question.NewStreamedSite(question.NewPublic(schema, 1, 1), held, nil, units, "")
 }
 
-// atBorders moves numbers to where cells begin, and beside that.
+// atBorders moves numbers to the borders of cells, and next to them.
 func atBorders(t *rapid.T, table *partition.Table) {
 	schema := table.Schema()
 	for i := range schema.Columns {
@@ -122,7 +122,7 @@ func atBorders(t *rapid.T, table *partition.Table) {
 		for row := range table.Len() {
 			cells := table.Cells(row)
 			if math.Abs(cells[i]) < 1e-30 {
-				cells[i] = min(max(0, lo), hi) // which a real can be
+				cells[i] = min(max(0, lo), hi) // a value that a real can have
 			}
 			if math.IsNaN(cells[i]) || !rapid.Bool().Draw(t, "at a border") {
 				continue
@@ -158,7 +158,7 @@ func typesOf(t *rapid.T, schema *partition.Schema) string {
 	return strings.Join(out, ", ")
 }
 
-// drawQuestion is nil where a schema has nothing to ask about.
+// drawQuestion returns nil if a schema has nothing to ask about.
 func drawQuestion(t *rapid.T, schema *partition.Schema) *asked {
 	a, signs := &asked{}, rapid.SampledFrom([]string{"none", "some", "all"}).Draw(t, "signs")
 	for _, at := range learnedColumns(schema) {
@@ -205,7 +205,7 @@ func drawQuestion(t *rapid.T, schema *partition.Schema) *asked {
 	return a
 }
 
-// Between what is near borders cells have one value.
+// Cells have one value, except near their borders.
 func TestNearBorders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		schema := partitiontest.DrawSchema(rt)
@@ -234,7 +234,7 @@ func TestNearBorders(t *testing.T) {
 	})
 }
 
-// A node notices that its rows changed, and its errors hold nothing of the database's words.
+// A node notices that its rows changed, and its errors contain no words of the database.
 func TestADatabaseThatChanged(t *testing.T) {
 	server := pgserver.Start(t)
 	t.Setenv("PUSHED_DSN", server.DSN)

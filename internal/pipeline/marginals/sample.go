@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Sample draws rows. Conditions on any columns are met exactly: the tree is conditioned on the remaining cells,
-// and values are drawn among those that meet the conditions. Rows that break a constraint of the schema are drawn
-// again: the result is the model's distribution, given that no constraint is broken.
+// Sample draws rows. It meets conditions on any columns exactly: the tree is conditioned on the remaining
+// cells, and values are drawn among those that meet the conditions. Rows that break a constraint of the schema
+// are drawn again: the result is the model's distribution, given that no constraint is broken.
 func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*partition.Table, error) {
 	limits, err := m.limits(where)
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	}
 	table := partition.NewTable(m.schema)
 	table.Grow(rows)
-	tried, found := 0, 0 // since there last were some
+	tried, found := 0, 0 // since the last check
 	for left := rows; left > 0; left = rows - table.Len() {
 		if tried > mostDrawn {
 			return nil, fmt.Errorf("%w: of %d rows of the model %d meet the schema's constraints with %v",
@@ -54,15 +54,16 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	return table, nil
 }
 
-// Rows that break a constraint are drawn again. The model has nothing in cells where all rows break one; in others
-// some may. Drawing ends if mostDrawn rows gave at most leastFound. Rows are drawn in batches of atOnce.
+// Rows that break a constraint are drawn again. Cells in which all rows break one have probability 0; in other
+// cells some rows may. Drawing ends if mostDrawn rows gave at most leastFound. Rows are drawn in batches of
+// atOnce.
 const (
 	mostDrawn  = 1 << 22
 	leastFound = 100
 	atOnce     = 1 << 17
 )
 
-// fill adds at most `most` rows to a table: drawn rows that break no constraint.
+// fill adds at most `most` drawn rows to a table. They break no constraint.
 func (m *model) fill(
 	table *partition.Table, most, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand,
 ) error {
@@ -71,7 +72,7 @@ func (m *model) fill(
 	for i := range m.columns {
 		values[i] = m.columns[i].values(cells[i], limits[i], rng)
 	}
-	row := slices.Repeat([]float64{math.NaN()}, len(m.schema.Columns)) // that of a column without cells stays
+	row := slices.Repeat([]float64{math.NaN()}, len(m.schema.Columns)) // a column without cells stays empty
 	for r := range rows {
 		unit := ""
 		if u := m.schema.UnitColumn(); u >= 0 {
@@ -93,8 +94,8 @@ func (m *model) fill(
 	return nil
 }
 
-// limits are the conditions by column: the share of each fine cell's values that meets them, and whether a value
-// meets them.
+// limits are the conditions on a column: the share of each fine cell's values that meets them, and whether a
+// value meets them.
 type limits struct {
 	share []float64
 	meets []func(float64) bool
@@ -134,9 +135,9 @@ func (m *model) limits(where []pipeline.Condition) (map[int]*limits, error) {
 	return all, nil
 }
 
-// narrow takes a condition on a number into the bounds.
+// narrow applies a condition on a number to the bounds.
 func (l *limits) narrow(c *partition.Column, relation string, v float64) {
-	if math.IsNaN(v) { // only an empty one meets it
+	if math.IsNaN(v) { // only an empty value meets it
 		l.hi = math.Inf(-1)
 		return
 	}
@@ -154,7 +155,7 @@ func (l *limits) narrow(c *partition.Column, relation string, v float64) {
 	}
 }
 
-// shareOf is the share of a fine cell's values that meets all conditions.
+// shareOf returns the share of a fine cell's values that meets all conditions.
 func (l *limits) shareOf(c *drawn, fine int) float64 {
 	if !isNumber(c.cells.of) || fine >= len(c.from) {
 		v := float64(fine)
@@ -179,7 +180,7 @@ func (l *limits) shareOf(c *drawn, fine int) float64 {
 	return (to - from) / (hi - lo)
 }
 
-// factors are the factors of the cells.
+// factors returns the factors of the cells.
 func (l *limits) factors(c *drawn) []float64 {
 	n := 0
 	for _, cell := range c.of {
@@ -192,7 +193,7 @@ func (l *limits) factors(c *drawn) []float64 {
 	return out
 }
 
-// values are drawn for rows from their cells, within the limits, nil for none.
+// values draws values for rows from their cells, within the limits, nil for none.
 func (c *drawn) values(rows []int32, l *limits, rng *rand.Rand) []float64 {
 	fineOf := map[int32][]int{}
 	for fine, cell := range c.of {
@@ -224,7 +225,7 @@ func (c *drawn) values(rows []int32, l *limits, rng *rand.Rand) []float64 {
 				break
 			}
 		}
-		if at < 0 { // shares that underflowed
+		if at < 0 { // all shares underflowed
 			at = fines[0]
 		}
 		out[r] = c.value(at, l, rng)
@@ -249,17 +250,18 @@ func (c *drawn) value(fine int, l *limits, rng *rand.Rand) float64 {
 		return lo + float64(rng.Int64N(int64(max(1, hi-lo))))
 	}
 	v := lo + rng.Float64()*(hi-lo)
-	if v >= hi { // rounded up, as in the cell of one value half of the time
+	if v >= hi { // rounding reached the end, half of the time for a cell of one value
 		v = lo
 	}
-	// A value has no more decimals than the range is worth.
+	// Values are rounded to a precision that fits the range.
 	if rounded := c.rounded(v); rounded >= lo && rounded < hi {
 		return rounded
 	}
 	return v
 }
 
-// rounded has six digits of the column's range, or on a log scale of the value, and whole numbers at least.
+// rounded rounds to six digits of the column's range, or of 1 + v on a log scale, but never coarser than to a
+// whole number.
 func (c *drawn) rounded(v float64) float64 {
 	lo, hi := c.cells.of.Range()
 	worth := hi - lo

@@ -9,11 +9,11 @@ import (
 // stands is the number of deviations from which a difference between neighbours no longer counts as noise.
 const stands = 3.5
 
-// smooth takes the noise out of a number's fine cells, as far as it can be told: where two neighbouring
-// parts of the range differ by less than noise may make, records are spread over both as if evenly.
-// This is thresholding of a Haar wavelet, with parts weighted by their width on the column's scale. It is
-// done for several places of the parts' borders, and the mean is taken (Coifman and Donoho,
-// "Translation-invariant de-noising", 1995): borders by themselves would be steps.
+// smooth removes noise from a number's fine cells where it can be recognized. If two neighbouring parts of the
+// range differ by less than noise may cause, their records are spread over both evenly. This is thresholding of
+// a Haar wavelet, with parts weighted by their width on the column's scale. The result is the mean over several
+// positions of the parts' borders, since a single position would leave steps at the borders (Coifman and
+// Donoho, "Translation-invariant de-noising", 1995).
 func (c *fineColumn) smooth() {
 	if !isNumber(c.of) {
 		return
@@ -42,7 +42,7 @@ func (c *fineColumn) smooth() {
 		}
 		left, right := sums[mid]-sums[from], sums[to]-sums[mid]
 		share := (widths[mid] - widths[from]) / (widths[to] - widths[from])
-		// The excess of the left over its share, and its deviation:
+		// The excess of the left part over its share, and its deviation:
 		more := left*(1-share) - right*share
 		noise := c.noise(from, mid)*(1-share)*(1-share) + c.noise(mid, to)*share*share
 		if math.Abs(more) < stands*math.Sqrt(noise) {
@@ -60,7 +60,7 @@ func (c *fineColumn) smooth() {
 // borders is the number of positions of the parts' borders over which smoothing averages.
 const borders = 256
 
-// noise is the variance of the sum of neighbouring cells, with what blocks tell of it.
+// noise is the variance of the sum of neighbouring cells, given the counts of blocks.
 func (c *fineColumn) noise(from, to int) (noise float64) {
 	if c.block == 0 {
 		return c.variance * float64(to-from)
@@ -74,8 +74,8 @@ func (c *fineColumn) noise(from, to int) (noise float64) {
 	return noise
 }
 
-// withHeaps splits fine cells that exceed both neighbours: the excess is assigned to their first value, the
-// roundest, since people round. of maps each fine cell to its larger cell, before and after.
+// withHeaps splits fine cells that exceed both neighbours. The excess goes to their first value, the roundest,
+// since people round. of maps each fine cell to its larger cell, before and after.
 func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 	if !isNumber(c.of) {
 		return *c, of
@@ -93,7 +93,7 @@ func (c *fineColumn) withHeaps(of []int) (parted fineColumn, partedOf []int) {
 		even := max(density(i-1), density(i+1)) * c.width(i)
 		heap := c.records[i] - even
 		lo, hi := c.span(i)
-		// People do not write the first number after a value that is a cell by itself.
+		// People rarely write the first number after a value that is a cell by itself.
 		behind := c.of.Kind != partition.Integer && i > 0 && lo == after(c.of, c.from[i-1])
 		if next := after(c.of, lo); heap > heaped*math.Sqrt(c.variance) && next < hi && !behind {
 			parted.from, parted.records = append(parted.from, lo, next), append(parted.records, heap, even)

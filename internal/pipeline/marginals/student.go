@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Student makes one that has asked nothing.
+// Student returns a student that has asked nothing.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	s := &student{t: t, first: p.Start.Planned.Mechanism, second: p.Training.Mechanism,
 		noise: [2]float64{p.Start.Noise(), p.Released()}}
@@ -22,14 +22,15 @@ func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	return s, err
 }
 
-// student has the releases. All else but the chosen pairs follows from them, and is made again after a restart.
+// student has the releases. Everything else except the chosen pairs follows from them, and is computed again
+// after a restart.
 type student struct {
 	t             *training
-	first, second privacy.Event // what the first sum costs, and each of the others
-	noise         [2]float64    // their multipliers as they are released
-	questions     [3]*asked     // nil before their columns and pairs are known
+	first, second privacy.Event // the prices of the first sum and of each other sum
+	noise         [2]float64    // the multipliers of the released noise
+	questions     [3]*asked     // nil until their columns and pairs are known
 	state
-	sums  [3][]float32 // as they were released; nil before
+	sums  [3][]float32 // the released sums; nil before the release
 	model *model
 }
 
@@ -105,7 +106,7 @@ func (s *student) ask(
 	return keep()
 }
 
-// fineColumns are the columns by the first release.
+// fineColumns returns the columns that follow from the first release.
 func (s *student) fineColumns() []fineColumn {
 	var fine []fineColumn
 	asked := s.questions[0]
@@ -150,7 +151,7 @@ func sumOf(v []float64) (sum float64) {
 
 func (s *student) Rounds() int { return max(0, s.Sums-1) }
 
-// Model is the model from which rows are drawn.
+// Model returns the model from which rows are drawn.
 func (s *student) Model(*partition.Schema) (pipeline.Model, error) {
 	if s.model == nil {
 		return nil, errors.New("the student has learned nothing yet")

@@ -15,25 +15,26 @@ const (
 	// points is the number of cells of the hidden column, leastPoints the least number for a class.
 	points      = 1024
 	leastPoints = 64
-	// leastShare is the smallest share of a class's records on one side. Noise may give shares that are
-	// impossible.
+	// leastShare is the smallest share of a class's records on one side. Noise may give impossible shares.
 	leastShare = 0.01
-	// mostUneven is the largest mean of a sign from which correlations are taken: beyond, noise is most of them.
+	// mostUneven is the largest mean of a sign from which correlations are taken: above it they are mostly
+	// noise.
 	mostUneven = 0.6
 )
 
-// ties is what holds the columns of a wide table together: a hidden column, each of whose cells is a class of the
-// label and a point among the factors. Given it, columns are independent. A column's cells follow from a
-// normal number, whose mean is where the point is and whose variance is what factors do not explain (a Gaussian
-// copula): so two columns go together as their factors say, and each goes with the label as was released.
+// ties connect the columns of a wide table through a hidden column, each of whose cells is a class of the label
+// and a point among the factors. Given its cell, columns are independent. A column's cells follow from a normal
+// number: its mean depends on the point, and its variance is the part that factors do not explain (a Gaussian
+// copula). So two columns correlate as their factors say, and each depends on the label as released.
 //
-// Points are finitely many in place of a normal distribution, with the same mean and the same correlations. So
+// A finite number of points replaces the normal distribution, with the same mean and the same correlations. So
 // the model is a tree like any other, and conditions are met exactly.
 type ties struct {
 	label  int       // its place, -1 for none
-	shares []float64 // of its cells; one without a label
+	shares []float64 // of the label's cells; one cell without a label
 	places []int     // of the tied columns
-	// given has the probabilities of a tied column's cells by the label's, loadings what it has of each factor.
+	// given has the probabilities of a tied column's cells given the label's; loadings has its loading on each
+	// factor.
 	given    [][][]float64
 	loadings [][]float64
 	points   []point
@@ -45,8 +46,8 @@ type point struct {
 	at    []float64 // by factor
 }
 
-// ties follow from the second and third sums of a wide table, and from the model of columns and label that was
-// fitted to the second; nil for other tables.
+// ties computes the ties of a wide table from the second and third sums, and from the model of columns and
+// label that was fitted to the second. It returns nil for other tables.
 func (s *student) ties(g grid, records float64, fitted *tree.Tree) *ties {
 	if g.signs == nil || s.sums[1] == nil {
 		return nil
@@ -71,7 +72,7 @@ func (s *student) ties(g grid, records float64, fitted *tree.Tree) *ties {
 	return t
 }
 
-// conditional has the probabilities of a column's cells by the label's, in a fitted model.
+// conditional returns the probabilities of a column's cells given the label's, in a fitted model.
 func (t *ties) conditional(fitted *tree.Tree, place, cells int) [][]float64 {
 	if t.label < 0 {
 		return [][]float64{fitted.Table([]int{place})}
@@ -92,7 +93,7 @@ func (t *ties) conditional(fitted *tree.Tree, place, cells int) [][]float64 {
 	return given
 }
 
-// normalize scales numbers to add up to 1, if they can.
+// normalize scales numbers to add up to 1. If their sum is not positive, they become equal.
 func normalize(p []float64) {
 	sum := sumOf(p)
 	for i := range p {
@@ -102,13 +103,14 @@ func normalize(p []float64) {
 	}
 }
 
-// signSum is a sum of a sign over the records of each class, or over all times the sign of a class, per record.
+// signSum is the sum of a sign over the records of each class, per record. If the class is a sign, it is the
+// sum over all records of the product of both.
 type signSum struct {
 	of       []float64
 	variance float64
 }
 
-// contrasted are the released sums of contrasts.
+// contrasted returns the released sums of contrasts.
 func (s *student) contrasted(contrasts []contrast, records float64) (all []signSum) {
 	question := s.questions[1]
 	at := map[[2]int]*table{}
@@ -127,8 +129,8 @@ func (s *student) contrasted(contrasts []contrast, records float64) (all []signS
 	return all
 }
 
-// contrast moves the probabilities of cells so that signs go with the label as was released. What each sign
-// has with a class is shrunk: by as much as noise is of the squares of all of them (James and Stein 1961).
+// contrast changes the probabilities of cells so that signs depend on the label as released. The covariance of
+// each sign with a class is shrunk by the share of noise in the squares of all of them (James and Stein 1961).
 func (t *ties) contrast(contrasts []contrast, sums []signSum) {
 	covariances := make([][]float64, len(t.shares)) // by class
 	variance := make([]float64, len(t.shares))
@@ -146,7 +148,7 @@ func (t *ties) contrast(contrasts []contrast, sums []signSum) {
 			switch {
 			case len(of.of) == len(t.shares):
 				covariance = of.of[y] - mean*share
-			case y == 1: // times the sign of the second class of two
+			case y == 1: // the product with the sign of the label's second class
 				covariance, v = (of.of[0]-mean*(2*share-1))/2, v/4
 			default:
 				covariance, v = -(of.of[0]-mean*(1-2*share))/2, v/4
@@ -179,7 +181,7 @@ func (t *ties) contrast(contrasts []contrast, sums []signSum) {
 	}
 }
 
-// marginal has the probabilities of a tied column's cells.
+// marginal returns the probabilities of a tied column's cells.
 func (t *ties) marginal(tied int) []float64 {
 	all := make([]float64, len(t.given[tied][0]))
 	for y, cells := range t.given[tied] {
@@ -190,12 +192,12 @@ func (t *ties) marginal(tied int) []float64 {
 	return all
 }
 
-// correlated finds the loadings of columns from the released signs of their pairs. What pairs have in common
-// because of the label is left in: it can be taken out only by what noise left of the classes' means, and was
-// measured to do more harm than good.
+// correlated finds the loadings of columns from the released signs of their pairs. The correlation that comes
+// from the label stays in: it could be removed only with noisy class means, and measurements showed that this
+// does more harm than good.
 func (s *student) correlated(t *ties, g grid, records float64, fitted *tree.Tree) [][]float64 {
 	means := make([]float64, len(t.places))
-	var even []int // of the tied ones
+	var even []int // indices of tied columns
 	for i, place := range t.places {
 		for cell, p := range fitted.Table([]int{place}) {
 			if means[i] -= p; g.signs[place].above[cell] {
@@ -231,8 +233,8 @@ func (s *student) correlated(t *ties, g grid, records float64, fitted *tree.Tree
 	return loadings
 }
 
-// ofSine is the deviation that noise with one has after it was taken for a sign's correlation, near 0: that of
-// sin(pi/2 x) of a normal x that is held within -1 and 1.
+// ofSine is the deviation of a correlation near 0 that is computed from a sign's noisy correlation. That is the
+// deviation of sin(pi/2 x) for a normal x, clipped to -1 and 1, with the given deviation.
 func ofSine(deviation float64) float64 {
 	const steps = 1000
 	square := 2 * normal.Tail(1/deviation)
@@ -244,7 +246,7 @@ func ofSine(deviation float64) float64 {
 	return math.Sqrt(square)
 }
 
-// scatter makes the points: as many for each class, each with one opposite to it, and without correlations.
+// scatter makes the points: equally many for each class, each with an opposite one, and uncorrelated.
 func (t *ties) scatter(rng *rand.Rand) {
 	n := 0
 	for _, l := range t.loadings {
@@ -282,7 +284,7 @@ func (t *ties) scatter(rng *rand.Rand) {
 	}
 }
 
-// at has the probabilities of a tied column's cells at a point.
+// at returns the probabilities of a tied column's cells at a point.
 func (t *ties) at(tied int, p point) []float64 {
 	cells := t.given[tied][p.label]
 	mean, own := 0.0, 1.0
@@ -291,7 +293,7 @@ func (t *ties) at(tied int, p point) []float64 {
 		own -= l * l
 	}
 	out := make([]float64, len(cells))
-	above, before := 1.0, 1.0 // the share of records in this cell and those after, given the label and at the point
+	above, before := 1.0, 1.0 // the share of records in this cell and the later ones, given the label and at the point
 	for c, share := range cells {
 		above -= share
 		after := 0.0
@@ -304,7 +306,7 @@ func (t *ties) at(tied int, p point) []float64 {
 	return out
 }
 
-// upper is the number above which a share of the normal distribution is.
+// upper is the number that a standard normal variable exceeds with this probability.
 func upper(share float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*min(max(share, 0), 1)) }
 
 // hang returns the cliques of a model of columns and label, with the tied columns below the hidden one, which
@@ -315,17 +317,17 @@ func (t *ties) hang(cliques []tree.Clique) []tree.Clique {
 		hidden = max(hidden, slices.Max(c.Columns)+1)
 	}
 	var out []tree.Clique
-	place, withLabel := make([]int, len(cliques)), -1 // of those that are kept, and of the first that has the label
+	place, withLabel := make([]int, len(cliques)), -1 // places of retained cliques; the first with the label
 	for i, c := range cliques {
 		if place[i] = -1; slices.ContainsFunc(c.Columns, func(at int) bool { return slices.Contains(t.places, at) }) {
-			continue // of a tied column, alone or with the label
+			continue // a tied column, alone or with the label
 		}
 		has := slices.Contains(c.Columns, t.label)
 		if c.Parent >= 0 {
 			c.Parent = place[c.Parent]
 		}
 		if c.Parent < 0 && has {
-			c.Parent = withLabel // which is all that it shared with a parent that is not kept
+			c.Parent = withLabel // it shared only the label with a parent that is dropped
 		}
 		if place[i] = len(out); has && withLabel < 0 {
 			withLabel = len(out)

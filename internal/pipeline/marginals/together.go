@@ -6,12 +6,12 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// A sum of signs has one number for each pair of columns: how many records agree in whether they are in
-// the upper part of both, less how many do not. It tells how columns go together at a fourth of the cells
-// that the smallest tables have, and at a half of their noise.
+// A sum of signs has one number for each pair of columns: the number of records that are in the upper part of
+// both or of neither, less the number of the other records. It shows how columns correlate with a fourth of the
+// cells of the smallest tables, and with half of their noise.
 //
-// Why it is private: a record adds w times 1 or -1 to every entry, so a vector of norm w sqrt(entries)
-// whatever it holds; an empty value has a sign as well. The records of a unit share w as in tables.
+// Why it is private: a record adds w times 1 or -1 to every entry, so it adds a vector of norm w sqrt(entries)
+// for any values; an empty value has a sign as well. The records of a unit share w as in tables.
 //
 // Source: the signs' correlation is 2/pi arcsin of the correlation of normal columns (Sheppard 1899).
 
@@ -24,7 +24,7 @@ func (a *asked) addTogether(weight int64) {
 // pairsAmong is the number of pairs of this many columns.
 func pairsAmong(columns int) int { return columns * (columns - 1) / 2 }
 
-// parseTogether checks the rest of a question for all pairs.
+// parseTogether checks the remaining fields of a question for all pairs.
 func (a *asked) parseTogether(m *conclavev1.MarginalsQuestion) error {
 	if len(m.GetFirst())+len(m.GetSecond())+len(m.GetWeights()) > 0 {
 		return fmt.Errorf("a sum of all pairs has tables; ask for them in another")
@@ -48,7 +48,7 @@ func (a *asked) parseTogether(m *conclavev1.MarginalsQuestion) error {
 	return nil
 }
 
-// countTogether adds a record that is in some cells to a sum of all pairs.
+// countTogether adds a record in these cells to a sum of all pairs.
 func (a *asked) countTogether(at []int, nth, of int, sum []int64) {
 	part, left := a.together/int64(of), int(a.together%int64(of))
 	turn := nth % of

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// training is a run's.
+// training is the training of one run.
 type training struct {
 	o Options
 	pipeline.Problem
@@ -58,7 +58,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	return p.Drawable(max(second.bound, third.bound))
 }
 
-// largestQuestions are the second and the third, in the most cells that there may be.
+// largestQuestions returns the second and the third question with the largest possible number of cells.
 func (t *training) largestQuestions(sigma float64) (second, third *asked, err error) {
 	columns := t.widest()
 	if !t.isWide(columns) {
@@ -75,7 +75,7 @@ func (t *training) largestQuestions(sigma float64) (second, third *asked, err er
 	return second, third, err
 }
 
-// bound is the largest norm, in steps, for which noise of a multiplier is drawn.
+// bound returns the largest norm, in steps, for which noise of a multiplier can be drawn.
 func bound(sigma float64) float64 {
 	bound := float64(mostBound)
 	for bound > 1 && sigma*bound > plan.MostSigma {
@@ -84,7 +84,7 @@ func bound(sigma float64) float64 {
 	return bound
 }
 
-// largestBound is the bound of a sum, unless its weights would be too small.
+// largestBound returns the bound of a sum, or an error if its weights would be too small.
 func largestBound(sigma float64) (float64, error) {
 	largest := bound(sigma)
 	if largest < leastBound {
@@ -94,7 +94,7 @@ func largestBound(sigma float64) (float64, error) {
 	return largest, nil
 }
 
-// leastBound keeps the weights of many tables whole numbers that are near what they should be.
+// leastBound ensures that the rounded weights of many tables are near the exact ones.
 const leastBound = 1 << 9
 
 // columnsQuestion asks for each column by itself, in fine cells.
@@ -123,7 +123,7 @@ func (t *training) columnsQuestion(sigma float64) (*asked, error) {
 	return a, a.fill(sigma, nil, weights, nil)
 }
 
-// blockOf is how many fine cells of a column are counted together as well, 0 where that is not done.
+// blockOf is the number of fine cells of a column that are also counted together, 0 for none.
 func blockOf(c *cells) int {
 	if len(c.from) < 2*blocks {
 		return 0
@@ -131,7 +131,7 @@ func blockOf(c *cells) int {
 	return (len(c.from) + blocks - 1) / blocks
 }
 
-// everyOf is the first of each so many.
+// everyOf returns the first of each block.
 func everyOf(from []float64, block int) (out []float64) {
 	for i := 0; i < len(from); i += block {
 		out = append(out, from[i])
@@ -139,20 +139,21 @@ func everyOf(from []float64, block int) (out []float64) {
 	return out
 }
 
-// onColumns is the share of the squared weight of the second sum, and of the third, that is on columns;
-// the rest is on pairs. onFewColumns is that where records are few: noise of the first sum hides the columns.
+// onColumns is the share of the squared weight of the second and third sum that is on columns; the rest is on
+// pairs. onFewColumns is the share if records are few: noise of the first sum hides the columns.
 const (
 	onColumns    = 0.1
 	onFewColumns = 0.4
 )
 
-// labelPlace is that of the label among the columns, -1 without one.
+// labelPlace returns the place of the label among the columns, -1 without one.
 func (t *training) labelPlace() int {
 	return slices.Index(learnedColumns(t.schema()), t.schema().LabelColumn())
 }
 
-// pairsOf are the pairs of columns whose tables the second sum asks for: all, or where they would
-// have too many cells those with the label and, unless signs tell of them, those of neighbours.
+// pairsOf returns the pairs of columns whose tables the second sum asks for. These are all pairs, unless they
+// would have too many cells. Then they are the pairs with the label and, unless signs replace them, those of
+// neighbours.
 func (t *training) pairsOf(columns []cells) (all [][2]int) {
 	size, label := 0, t.labelPlace()
 	wide, halved := t.isWide(columns), t.halved(columns)
@@ -173,26 +174,26 @@ func (t *training) pairsOf(columns []cells) (all [][2]int) {
 	return all
 }
 
-// arePairs says that there are tables of some pairs of columns.
+// arePairs tells whether there are tables of some pairs of columns.
 func (t *training) arePairs(of [][2]int) bool {
 	n := len(learnedColumns(t.schema()))
 	return !slices.ContainsFunc(of, func(p [2]int) bool { return p[0] < 0 || p[0] >= p[1] || p[1] >= n })
 }
 
-// pairsQuestion asks for every column by itself and for pairs of them. Smaller tables get more
-// weight: they are what larger ones are checked by.
+// pairsQuestion asks for every column by itself and for pairs of columns. Smaller tables get more weight, since
+// larger ones are checked against them.
 func (t *training) pairsQuestion(columns []cells, of [][2]int, alone, sigma float64) (*asked, error) {
 	return (&asked{columns: columns}).pairs(len(columns), alone, of, nil, sigma)
 }
 
-// wideQuestion asks for every column by itself, and how each goes with the label.
+// wideQuestion asks for every column by itself, and for its dependence on the label.
 func (t *training) wideQuestion(columns []cells, of []signs, sigma float64) (*asked, error) {
 	with, contrasts := t.contrasts(columns, of)
 	return (&asked{columns: with}).pairs(len(columns), onWideColumns, t.pairsOf(t.widest()), contrasts, sigma)
 }
 
-// pairs asks for the first n columns by themselves, which have a share of the squared weight, for pairs of them, and
-// for contrasts.
+// pairs asks for the first n columns by themselves, which get a share of the squared weight, for pairs of them,
+// and for contrasts.
 func (a *asked) pairs(n int, share float64, of [][2]int, contrasts []contrast, sigma float64) (*asked, error) {
 	alone, pairs := make([]float64, n), make([]float64, len(of))
 	for i := range alone {
@@ -213,7 +214,7 @@ func (a *asked) pairs(n int, share float64, of [][2]int, contrasts []contrast, s
 	return a, a.fill(sigma, of, alone, pairs)
 }
 
-// scaled makes the squares of weights add up to a share.
+// scaled scales weights so that their squares add up to a share.
 func scaled(weights []float64, share float64) {
 	sum := 0.0
 	for _, w := range weights {
@@ -252,7 +253,7 @@ func (a *asked) fill(sigma float64, pairs [][2]int, alone, together []float64) e
 	return nil
 }
 
-// widest are the columns of the largest second or third sum that there may be.
+// widest returns the columns of the largest possible second or third sum.
 func (t *training) widest() (columns []cells) {
 	for _, at := range learnedColumns(t.schema()) {
 		c := &t.schema().Columns[at]
@@ -266,7 +267,7 @@ func (t *training) widest() (columns []cells) {
 	return columns
 }
 
-// LargestStart are the messages of the first sum.
+// LargestStart returns the messages of the first sum.
 func (t *training) LargestStart(p *plan.Plan) pipeline.Largest {
 	a, err := t.columnsQuestion(p.Start.Planned.Mechanism.Sigma)
 	if err != nil {
@@ -275,7 +276,7 @@ func (t *training) LargestStart(p *plan.Plan) pipeline.Largest {
 	return t.largest(a, columnsKind, 0, "fine cells of every column")
 }
 
-// Largest are those of the second or the third.
+// Largest returns the messages of the second or the third sum.
 func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	second, third, err := t.largestQuestions(p.Training.Mechanism.Sigma)
 	if err != nil {

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// A wide table has too many columns for tables of all pairs. Its second sum asks how each number goes with
-// the label by two signs: whether a value is in the upper half, and whether it is in an outer fourth.
-// Its third sum asks for the signs of all pairs. In the model all columns hang on a hidden one; see [ties].
+// A wide table has too many columns for tables of all pairs. Its second sum asks how each number depends on the
+// label, by two signs: whether a value is in the upper half, and whether it is in an outer fourth. Its third
+// sum asks for the signs of all pairs. In the model all columns depend on a hidden one; see [ties].
 
 const (
-	// eighths is how many cells a number of a wide table has.
+	// eighths is the number of cells of a number in a wide table.
 	eighths = 8
-	// outer is the weight of the sign of the outer cells beside that of the halves.
+	// outer is the weight of the sign of the outer cells, relative to that of the halves.
 	outer = 0.35
-	// onWideColumns is the share of the squared weight of the second sum that is on columns by themselves. The third
-	// tells nothing of them.
+	// onWideColumns is the share of the squared weight of the second sum that is on columns by themselves. The
+	// third sum has no information on them.
 	onWideColumns = 0.65
-	// maxHung bounds the cells of the tables that hang on the hidden column.
+	// maxHung bounds the cells of the tables that depend on the hidden column.
 	maxHung = 1 << 24
 )
 
-// isWide says whether the table is wide. That follows from the schema and the options, which are public.
+// isWide tells whether the table is wide. That follows from the schema and the options, which are public.
 func (t *training) isWide(widest []cells) bool {
 	size, hung := 0, 0
 	for i, c := range widest {
@@ -35,8 +35,8 @@ func (t *training) isWide(widest []cells) bool {
 		hung*max(points, leastPoints*t.Classes) <= maxHung
 }
 
-// tied are the places of the columns that hang on the hidden one: all that may differ but the label and those
-// that constraints are about, which need tables of their own.
+// tied returns the places of the columns that depend on the hidden one: all with more than one cell except the
+// label and columns of constraints, which need tables of their own.
 func (t *training) tied(columns []cells) (places []int) {
 	label := t.labelPlace()
 	for i, c := range columns {
@@ -47,7 +47,7 @@ func (t *training) tied(columns []cells) (places []int) {
 	return places
 }
 
-// halved are those of them that the second sum asks for by signs.
+// halved returns the tied columns that the second sum asks for by signs.
 func (t *training) halved(columns []cells) (places []int) {
 	if t.labelPlace() < 0 {
 		return nil
@@ -55,13 +55,14 @@ func (t *training) halved(columns []cells) (places []int) {
 	return slices.DeleteFunc(t.tied(columns), func(place int) bool { return !isNumber(columns[place].of) })
 }
 
-// signs are those of a column: whether a value is above the middle, and whether it is in an outer fourth. The
-// latter may be no sign, where cells are few. What is empty is above all values, and outside.
+// signs are the signs of a column: whether a value is above the middle, and whether it is in an outer fourth.
+// With few cells the second may be constant, and is then no sign. An empty value is above the middle, and
+// outside.
 type signs struct {
 	above, outside []bool // by cell
 }
 
-// signsOf are those of a column with so many records in its cells.
+// signsOf returns the signs of a column with these numbers of records in its cells.
 func signsOf(c *cells, records []float64) (s signs) {
 	all, below, middle, least := sumOf(records), 0.0, 0, math.Inf(1)
 	for i := 1; i < c.n; i++ {
@@ -80,7 +81,7 @@ func signsOf(c *cells, records []float64) (s signs) {
 	return s
 }
 
-// signed is the column as a sign that is 1 in some of its cells.
+// signed returns the column as a sign that is 1 in the given cells.
 func (c cells) signed(in []bool) cells {
 	groups := make([]uint32, len(in))
 	if c.groups != nil {
@@ -100,10 +101,10 @@ func (c cells) signed(in []bool) cells {
 	return c
 }
 
-// isSign says that it differs between cells.
+// isSign tells whether the sign differs between cells.
 func isSign(in []bool) bool { return slices.Contains(in, true) && slices.Contains(in, false) }
 
-// contrast is a table of the second sum: how a sign goes with the label.
+// contrast is a table of the second sum: how a sign depends on the label.
 type contrast struct {
 	place int
 	in    []bool // the cells where it is 1
@@ -113,7 +114,7 @@ type contrast struct {
 }
 
 // contrasts adds the signs of numbers to the columns of the second question. A label of two classes is a sign
-// there too, which halves the noise; of a larger one each class has the sum of its records' signs.
+// as well, which halves the noise. For a label of more classes, each class has the sum of its records' signs.
 func (t *training) contrasts(columns []cells, of []signs) (with []cells, all []contrast) {
 	with = slices.Clone(columns)
 	label := t.labelPlace()
@@ -146,7 +147,7 @@ func (t *training) signsQuestion(columns []cells, of []signs, sigma float64) (*a
 	return a, nil
 }
 
-// atLeastTwo parts a column whose cells are one: that has no sign.
+// atLeastTwo splits a column that has one cell, since it would have no sign.
 func (c *fineColumn) atLeastTwo(coarse cells, of []int) (cells, []int) {
 	if coarse.n > 1 || c.n < 2 {
 		return coarse, of

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// wideColumns is more than tables of all pairs have room for.
+// wideColumns is too many columns for tables of all pairs.
 const wideColumns = 60
 
 // wideSchema has numbers, one of them nullable, a category and a label.
@@ -65,7 +65,7 @@ func wideRows(n, classes int) (rows [][]float64) {
 	return rows
 }
 
-// wideQuestions are a run on a wide table and its three questions, of which the last two are the largest.
+// wideQuestions returns a run on a wide table and its three questions; the last two are the largest.
 func wideQuestions(t testing.TB, label string) (*training, []*asked) {
 	t.Helper()
 	train := trainingOf(t, partitiontest.Schema(t, wideSchema(label)))
@@ -76,8 +76,8 @@ func wideQuestions(t testing.TB, label string) (*training, []*asked) {
 	return train, []*asked{first, second, third}
 }
 
-// Every record adds the same norm to all three sums, whatever it holds, and it is the bound. So does every
-// unit whose records are alike; others add no more.
+// Every record adds the same norm to all three sums, whatever its values are, and it is the bound. So does
+// every unit whose records are equal; other units add no more.
 func TestEveryRecordOfAWideTableHasTheSameNorm(t *testing.T) {
 	for _, label := range []string{"", "kind: binary", "kind: categorical, categories: [a, b, c]"} {
 		train, questions := wideQuestions(t, label)
@@ -129,7 +129,7 @@ func TestEveryRecordOfAWideTableHasTheSameNorm(t *testing.T) {
 	}
 }
 
-// The sum of signs is what its definition says.
+// The sum of signs agrees with its definition.
 func TestSignsOfPairs(t *testing.T) {
 	_, questions := wideQuestions(t, "kind: binary")
 	q := questions[2]
@@ -157,7 +157,7 @@ func TestSignsOfPairs(t *testing.T) {
 	}
 }
 
-// meanOf is that of a figure over the rows that count.
+// meanOf is the mean of a figure over the rows that count.
 func meanOf(rows [][]float64, of func(row []float64) (v float64, counts bool)) float64 {
 	sum, n := 0.0, 0.0
 	for _, row := range rows {
@@ -169,8 +169,8 @@ func meanOf(rows [][]float64, of func(row []float64) (v float64, counts bool)) f
 	return sum / max(n, 1)
 }
 
-// Rows go together as the real ones do: by factors, with the label in place and in spread, and where values
-// are empty.
+// Rows have the dependence of the real ones: by factors, with the label in location and spread, and through
+// empty values.
 func TestRowsOfAWideTable(t *testing.T) {
 	for _, c := range []struct {
 		label   string
@@ -204,7 +204,7 @@ func TestRowsOfAWideTable(t *testing.T) {
 			return 0, true
 		})
 		for y := range c.classes {
-			// Halves are all that is known of a class: within one its values are as those of all classes.
+			// The sum shows only halves within a class: there the values are distributed as over all classes.
 			check(fmt.Sprintf("the mean of class %d", y), 0.3, func(r []float64) (float64, bool) {
 				return r[2], int(r[wideColumns+1]) == y
 			})
@@ -234,7 +234,7 @@ func TestFactors(t *testing.T) {
 	if n := len(ties.loadings[0]); n < 2 || n > 4 {
 		t.Errorf("%d factors, the rows follow two and a label", n)
 	}
-	// A point's columns have probabilities that add up to 1, and all points together those of the class.
+	// The probabilities of a point's columns add up to 1, and those of all points to the class's.
 	for _, tied := range []int{0, 7, 59} {
 		for y := range ties.shares {
 			mean, n := make([]float64, len(ties.given[tied][y])), 0.0
@@ -260,7 +260,8 @@ func TestFactors(t *testing.T) {
 	}
 }
 
-// A wide model is saved with its hidden column, and conditions are met: those who have one number have others.
+// A wide model is saved with its hidden column, and conditions are met: rows with a given number change other
+// columns.
 func TestConditionsOnAWideTable(t *testing.T) {
 	s, _ := learnedBy(t, wideSchema("kind: binary"), wideRows(6000, 2), 3)
 	dir := t.TempDir()
@@ -284,7 +285,7 @@ func TestConditionsOnAWideTable(t *testing.T) {
 	}
 }
 
-// Columns of constraints hang on the label, and no row breaks one.
+// Columns of constraints depend directly on the label, and no row breaks a constraint.
 func TestConstraintsOfAWideTable(t *testing.T) {
 	schema := wideSchema("kind: binary") + "constraints:\n  - {less: [n0, n2]}\n"
 	var rows [][]float64

@@ -14,7 +14,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// teacherSpec says how the run's teachers learn and vote.
+// teacherSpec describes how the run's teachers learn and vote.
 func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	o := t.o.Teacher
 	spec := &conclavev1.TeacherSpec{
@@ -41,14 +41,14 @@ func (t *training) teacherSpec(baseline bool) *conclavev1.TeacherSpec {
 	return spec
 }
 
-// answerClasses: a teacher's vote is 0, fake, or 1, real.
+// answerClasses is 2: a teacher's vote is 0, fake, or 1, real.
 const answerClasses = 2
 
-// Largest are the messages of a round.
+// Largest returns the messages of a round.
 func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	width := t.Encoder.Width()
 	queries, training := min(p.Queries, p.PerRound), t.o.Teacher.Training
-	class := []int{p.Classes - 1} // the one that takes the most bytes
+	class := []int{p.Classes - 1} // the class that takes the most bytes
 	round := voteRound(uint64(p.Rounds), t.teacherSpec(false), &pipeline.TeacherQuestion{
 		Width:    width,
 		Training: make([]float32, training*width), TrainingClasses: slices.Repeat(class, training),
@@ -66,7 +66,7 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	}
 }
 
-// Student makes an untrained one.
+// Student returns an untrained student.
 func (t *training) Student(p *plan.Plan) (pipeline.Student, error) {
 	trainer, err := New(t.o, t.Encoder, t.Classes, t.Seed)
 	return &student{trainer, t, p}, err
@@ -94,10 +94,10 @@ func (s *student) Learn(
 type asker struct {
 	pipeline.Counter
 	teacher *conclavev1.TeacherSpec
-	planned privacy.Planned // with the noise as it is released
+	planned privacy.Planned // with the released noise
 }
 
-// Votes asks a round of votes.
+// Votes asks for a round of votes.
 func (a *asker) Votes(ctx context.Context, round uint64, q *pipeline.TeacherQuestion) (*pipeline.VoteAnswer, error) {
 	release, err := a.Ask(ctx, "", voteRound(round, a.teacher, q))
 	if err != nil {
@@ -111,9 +111,8 @@ func (a *asker) Votes(ctx context.Context, round uint64, q *pipeline.TeacherQues
 	return answer, nil
 }
 
-// shareNoise is the standard deviation of the noise on a query's share of n
-// teachers: half the difference of two noisy counts over n. Of a winner, half
-// the distance of what it can be.
+// shareNoise is the standard deviation of the noise on a query's share of n teachers: half the difference of
+// two noisy counts over n. For a winner it is half the distance between its two values.
 func shareNoise(p privacy.Planned, n float64) float64 {
 	m := p.Mechanism
 	switch {
@@ -127,7 +126,7 @@ func shareNoise(p privacy.Planned, n float64) float64 {
 	return m.Sigma / (math.Sqrt2 * n)
 }
 
-// voteRound is a round of votes as nodes are sent it.
+// voteRound is a round of votes as it is sent to nodes.
 func voteRound(number uint64, teacher *conclavev1.TeacherSpec, q *pipeline.TeacherQuestion) *conclavev1.Round {
 	r := question.Ask(runspec.Votes, &conclavev1.VoteQuestion{
 		Teacher:  teacher,

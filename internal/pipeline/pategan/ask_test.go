@@ -89,7 +89,7 @@ func TestTeachersAreToldHowToVote(t *testing.T) {
 	}
 }
 
-// The noise on a share is what half the difference of two noisy counts has.
+// The noise on a share is that of half the difference of two noisy counts.
 func TestShareNoise(t *testing.T) {
 	for _, c := range []struct {
 		planned privacy.Planned
@@ -108,8 +108,7 @@ func TestShareNoise(t *testing.T) {
 	}
 }
 
-// Of the rounds that are kept, numbers and answered shares; an unanswered query has none, and winners
-// have none.
+// Numbers and answered shares of the stored rounds. An unanswered query has no share, and neither have winners.
 func TestReleasedVotesAreAnsweredShares(t *testing.T) {
 	trainer := &Trainer{NetworkStudent: &pipeline.NetworkStudent{Done: 7}, opts: DefaultOptions(), rounds: []*labelled{
 		{share: []float32{0.25, 0.5, 1.25}, known: []float32{1, 0, 1}, noise: 0.1},

@@ -20,7 +20,7 @@ type kept struct {
 	mean, scale []float32
 }
 
-// keepPair keeps a change that the generator has not followed yet.
+// keepPair stores a change that the generator has not followed yet.
 func (t *Trainer) keepPair(d *change) {
 	if t.opts.Student.Keep == 0 {
 		return
@@ -55,10 +55,10 @@ func (k kept) change() []tensor.Param {
 		pipeline.Vector("scale", k.scale)}
 }
 
-// Pairs returns the generators of the last rounds, oldest first, each with the change of the
-// discriminator that was fitted to the round's labels: the log-ratio of real records to the
-// generator's, up to a constant of the class, as far as the votes tell. After relative votes
-// it says better or worse, in units that student.trust sets.
+// Pairs returns the generators of the last rounds, oldest first, each with the change of the discriminator that
+// was fitted to the round's labels. The change estimates the log-ratio of real records to the generator's, up
+// to a constant per class, as well as the votes allow. After relative votes it only ranks records, in units
+// that student.trust sets.
 func (t *Trainer) Pairs() ([]pipeline.Pair, error) {
 	var pairs []pipeline.Pair
 	for _, k := range t.kept {

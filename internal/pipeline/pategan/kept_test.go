@@ -24,8 +24,8 @@ func mustPairs(t testing.TB, tr *Trainer) []pipeline.Pair {
 	return pairs
 }
 
-// Pairs are the generator's average as it was when a round was asked, and the round's
-// change; the last ones are kept, also over restarts.
+// Pairs are the generator's average when a round was asked, and the round's change. The last ones are stored,
+// also over restarts.
 func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 	o := smallOptions()
 	o.Student.Keep = 3
@@ -72,14 +72,14 @@ func TestPairsOfTheLastRoundsAreKept(t *testing.T) {
 			}
 		}
 	}
-	// A checkpoint with fewer or more pairs than the options say is another run's.
+	// A checkpoint with another number of pairs than the options say belongs to another run.
 	o.Student.Keep = 2
 	if _, err := testTrainer(t, o, 1).Restore(path, "run"); err == nil {
 		t.Error("a checkpoint of another number of pairs was restored")
 	}
 }
 
-// A pair's score is the change that was fitted, but for rounding to float32.
+// A pair's score is the fitted change, up to rounding to float32.
 func TestPairsScoreAsTheChange(t *testing.T) {
 	tr, rng := testTrainer(t, smallOptions(), 1), rand.New(rand.NewPCG(4, 4))
 	units, err := tr.Learner.Units(2, tr.numbers, rng)

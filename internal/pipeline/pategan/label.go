@@ -24,20 +24,18 @@ type labelled struct {
 	// noise is the standard deviation of the shares' noise.
 	noise float64
 
-	// basis holds x in the units of the round that is learned from now, shape
-	// [queries, features].
+	// basis holds x in the units of the current round, shape [queries, features].
 	basis []float64
 }
 
-// change is what one round changes about the student's discriminator, the
-// log-ratio of real to generated records up to a constant per class. It is
-// linear in the records' standardized columns and squares, with weights for
-// all classes together and for each:
+// change is a change of the student's discriminator by one round. The discriminator is the log-ratio of real to
+// generated records up to a constant per class. The change is linear in the records' standardized columns and
+// squares, with weights for all classes together and for each:
 //
 //	change(x, c) = z(x, c) . (weights[all] + weights[c])
 //
-// The units are those of the generator at that time, so that a change can be small if the generator is narrow; the
-// discriminator is the sum of all changes so far. The fit of a change is convex and deterministic.
+// The units are those of the generator at that time, so that a change can be small if the generator is narrow.
+// The discriminator is the sum of all changes so far. The fit of a change is convex and deterministic.
 type change struct {
 	units   *scaling.Scaler
 	classes int
@@ -79,21 +77,19 @@ func (d *change) values(dst, weights, basis []float64, classes []int) []float64 
 	return dst
 }
 
-// minNoise bounds the trust in labels of little noise: teachers' shares follow
-// the model of shares below only so far.
+// minNoise bounds the trust in labels of little noise: teachers' shares follow the model of shares below only
+// to this precision.
 const minNoise = 0.03
 
-// fit finds the weights of the highest posterior density given the rounds, the
-// last of them the done-th of the run; the prior of each weight is normal with
-// mean 0 and deviation student.step.
+// fit finds the weights of the highest posterior density given the rounds, whose last is the done-th of the
+// run. The prior of each weight is normal with mean 0 and deviation student.step.
 //
-// A round's shares of votes are modelled as sigmoid(trust * (f - mean f)),
-// where f is the discriminator's change since the asking and the mean runs over
-// the round's queries of the same class: teachers vote relative to the round,
-// so only differences within a round and class say something. The logistic loss
-// is weighted so that its curvature at 1/2 is that of the noise's log density.
-// It is linear in the share, so noise that puts a share outside [0, 1] leaves
-// its gradient without bias.
+// A round's shares of votes are modelled as sigmoid(trust * (f - mean f)). Here f is the discriminator's change
+// since the question, and the mean runs over the round's queries of the same class: teachers vote relative to
+// the round, so only differences within a round and class carry information.
+//
+// The logistic loss is weighted so that its curvature at 1/2 is that of the noise's log density. It is linear
+// in the share, so its gradient has no bias even if noise puts a share outside [0, 1].
 func (d *change) fit(rounds []*labelled, done int) error {
 	for _, r := range rounds {
 		r.basis = toFloat64(d.units.All(r.x, r.classes))
@@ -110,8 +106,8 @@ func (d *change) fit(rounds []*labelled, done int) error {
 	if result == nil {
 		return fmt.Errorf("pategan: fit the discriminator: %w", err)
 	}
-	// An error with a result says that a line search ended at the precision
-	// of the numbers: the result is the minimum as far as they tell.
+	// An error with a result means that a line search reached the precision of float64: the result is the
+	// minimum within that precision.
 	copy(d.weights, result.X)
 	for _, r := range rounds {
 		for j, v := range d.at(r.basis, r.classes) {

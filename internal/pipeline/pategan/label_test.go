@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The loss's gradient is that of the stated loss, also through the mean of each
-// class, with an unanswered query among them and rounds of different weight.
+// The loss's gradient is that of the stated loss, also through the mean of each class, with an unanswered query
+// and rounds of different weight.
 func TestLossGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const n, w = 8, 3
@@ -89,8 +89,8 @@ func TestLossGradient(t *testing.T) {
 	}
 }
 
-// A fit finds the log-ratio behind the shares, up to a constant, the better the
-// less noise there is; under heavy noise it stays near none.
+// A fit finds the log-ratio behind the shares, up to a constant, and better with less noise; under heavy noise
+// it stays near zero.
 func TestFitFindsTheRatio(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const n, w = 64, 2

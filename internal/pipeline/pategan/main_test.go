@@ -24,8 +24,8 @@ func smallOptions() Options {
 	return o
 }
 
-// crowd answers votes with real teachers on made-up records, and normal noise
-// on the shares. Asked again, a round gives the same answer.
+// crowd answers votes with real teachers on made-up records, and normal noise on the shares. A repeated round
+// gets the same answer.
 type crowd struct {
 	noise    float64
 	coin     bool
@@ -138,7 +138,7 @@ func run(t testing.TB, tr *Trainer, oracle Oracle, labels int) {
 	testkit.Must(t, tr.Run(context.Background(), oracle, labels, studenttest.Nothing, studenttest.Unseen))
 }
 
-// ofVotes is a case of a student of so many labels, and its crowd.
+// ofVotes returns a case of a student with this many labels, and its crowd.
 func ofVotes(t *testing.T, o Options, labels int) (studenttest.Case[*pipeline.TeacherQuestion], *crowd) {
 	oracle := newCrowd(t, o, 0.05)
 	return studenttest.Case[*pipeline.TeacherQuestion]{

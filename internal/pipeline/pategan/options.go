@@ -179,10 +179,9 @@ func (o Options) Validate() error {
 	return c.Err()
 }
 
-// LabelsFor returns the number of labels of a run that sets none. The noise
-// of a label grows with the root of their number, so the number that the
-// teachers can carry grows with the square of epsilon times their number; more
-// labels than a small student can use are not bought.
+// LabelsFor returns the number of labels of a run that sets none. The noise of a label grows with the root of
+// their number, so the number that the teachers can support grows with the square of epsilon times the number
+// of teachers. The upper bound is the number of labels that a small student can use.
 func LabelsFor(epsilon float64, teachers int) int {
 	carried := math.Pow(epsilon*float64(teachers), 2) / 1000
 	return int(math.Round(math.Min(math.Max(carried, 256), 2048)))

@@ -2,8 +2,8 @@ package pategan
 
 import "testing"
 
-// The widened queries reach where a generator that makes one record does not,
-// and stay records: one category each, an empty number behind its flag.
+// The widened queries reach regions that a generator of a single record does not, and stay records: one
+// category each, and an empty number behind its flag.
 func TestSpreadMakesRecords(t *testing.T) {
 	tr := testTrainer(t, smallOptions(), 1)
 	w := tr.Learner.Generator.Width()

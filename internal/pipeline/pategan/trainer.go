@@ -28,12 +28,11 @@ type Trainer struct {
 
 	// rounds holds the newest labelled rounds of the done ones.
 	rounds []*labelled
-	// kept are the pairs of the last rounds, oldest first, and scorer what scores of
-	// all of them are computed with.
+	// kept are the pairs of the last rounds, oldest first. scorer computes the scores of all of them.
 	kept   []kept
 	scorer *discriminator.Discriminator
-	// pending is the question of the next round. It is kept, so that a student
-	// that starts again asks the very same one.
+	// pending is the question of the next round. It is stored, so that a resumed student asks exactly the same
+	// question.
 	pending *pipeline.TeacherQuestion
 }
 
@@ -54,7 +53,7 @@ func New(opts Options, e *encode.Encoder, classes int, seed uint64) (*Trainer, e
 		t.scorer, err = discriminator.New(discriminator.Spec{
 			Features: e.Width(), Numbers: t.numbers, Classes: classes, Kind: discriminator.Dense, Each: true,
 			Standard: true,
-		}, rand.New(rand.NewPCG(0, 0))) // which draws nothing: linear ones begin at zero
+		}, rand.New(rand.NewPCG(0, 0))) // it draws nothing: linear networks begin at zero
 		if err != nil {
 			return nil, fmt.Errorf("pategan: student.keep: %w; 0 keeps none", err)
 		}
@@ -90,7 +89,7 @@ func (t *Trainer) Run(ctx context.Context, oracle Oracle, labels int, keep func(
 	})
 }
 
-// student are its options, with the step that is left to be chosen.
+// student returns its options, with the step chosen if it is unset.
 func (t *Trainer) student() Student {
 	s := t.opts.Student
 	switch {
@@ -116,11 +115,11 @@ func (t *Trainer) ask(queries int) *pipeline.TeacherQuestion {
 	return q
 }
 
-// errDiverged says that training left the numbers.
+// errDiverged means that a weight became NaN or infinite.
 var errDiverged = fmt.Errorf("pategan: %w; lower student.generator_rate or raise student.trust", pipeline.ErrDiverged)
 
-// keptRounds bounds the rounds that the discriminator is fitted to. Older ones
-// are of a generator long gone, and have little weight.
+// keptRounds bounds the rounds that the discriminator is fitted to. Older rounds come from a very different
+// generator, and have little weight.
 const keptRounds = 256
 
 // learn adds a round's labels, fits the discriminator to all rounds and moves
@@ -167,8 +166,8 @@ func (t *Trainer) learn(ctx context.Context, q *pipeline.TeacherQuestion, a *pip
 	return answered, nil
 }
 
-// Votes are the released shares of the rounds that the student keeps, the newest last. Where only
-// winners were released there are none.
+// Votes returns the released shares of the rounds that the student stores, the newest last. It returns none if
+// only winners were released.
 func (t *Trainer) Votes() []pipeline.ReleasedVotes {
 	if t.opts.Release != "histogram" {
 		return nil
@@ -197,7 +196,7 @@ func (t *Trainer) spread(queries []float32) {
 		t.mover.Uniform(row)
 		for k, h := range t.heads {
 			if h.Kind == encode.HeadMissing {
-				continue // goes with its number
+				continue // it changes with its number
 			}
 			hi := h.Offset + h.Width
 			if k+1 < len(t.heads) && t.heads[k+1].Kind == encode.HeadMissing {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// The student learns where the real records lie, and nothing from coin flips.
+// The student learns the location of real records, and nothing from coin flips.
 func TestLearnsFromVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains two students")
@@ -164,7 +164,7 @@ func TestRefusesBadAnswers(t *testing.T) {
 	}
 }
 
-// A query without an answer teaches studenttest.Nothing, whatever stands in its share.
+// A query without an answer teaches nothing, whatever its share is.
 func TestUnansweredQueriesTeachNothing(t *testing.T) {
 	learn := func(share float32) *Trainer {
 		tr, o := testTrainer(t, smallOptions(), 1), newCrowd(t, smallOptions(), 0)

@@ -30,7 +30,7 @@ var Pipeline = pipeline.Pipeline{
 // Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
-// training is a run's.
+// training is the training of one run.
 type training struct {
 	o Options
 	pipeline.Problem
@@ -70,7 +70,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	}, budget)
 }
 
-// mechanism answers a query, with the least noise that the budget allows unless it was set.
+// mechanism returns the mechanism that answers a query. Unless its noise was set, it has the least noise that
+// the budget allows.
 func (t *training) mechanism(p *plan.Plan, budget privacy.Budget) (of privacy.Planned, err error) {
 	o := t.o
 	of.Kind = runspec.Votes

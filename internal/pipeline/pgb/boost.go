@@ -12,19 +12,19 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// uneven is the share of the candidates below which an effective size is warned of.
+// uneven is the share of the candidates below which an effective size causes a warning.
 const uneven = 0.1
 
 type boosted struct {
 	s *pipeline.Session
-	// pool are the candidates, with odds by the mixture of the selected discriminators.
+	// pool are the candidates, with their odds by the mixture of the selected discriminators.
 	pool  pipeline.Rows
 	plays *Plays
 	width int
 }
 
-// boost plays the game of boosting: candidates of all kept generators and of the last
-// average are weighted until no kept discriminator tells them from real records.
+// boost plays the game of boosting. Candidates come from all stored generators and the last average. They are
+// weighted until no stored discriminator tells them from real records.
 func boost(ctx context.Context, of pipeline.Options, _ pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {
 	o := of.(*StageOptions)
 	b := &boosted{s: s, width: s.Encoder.Width()}
@@ -73,7 +73,7 @@ func failed(err error) error {
 	return err
 }
 
-// report notes what the game came to.
+// report notes the result of the game.
 func (b *boosted) report(discriminators int) error {
 	var used int
 	for _, share := range b.plays.Mixture {
@@ -135,7 +135,7 @@ func (b *boosted) candidates(o *StageOptions) (err error) {
 	return nil
 }
 
-// selector is who selects discriminators.
+// selector returns the selector of discriminators.
 func (b *boosted) selector(ctx context.Context, o *StageOptions) (Selector, error) {
 	if o.Private {
 		asks, err := newSelecting(b.s, o)
@@ -149,7 +149,7 @@ func (b *boosted) selector(ctx context.Context, o *StageOptions) (Selector, erro
 	return BestResponse(b.realScores(o.Complements)), nil
 }
 
-// realScores are the mean probabilities that the discriminators give real rows. NOT PRIVATE.
+// realScores returns the mean probabilities that the discriminators give real rows. NOT PRIVATE.
 func (b *boosted) realScores(complements bool) []float64 {
 	e := encode.New(b.s.Real.Schema()).Encode(b.s.Real)
 	means := make([]float64, len(b.s.Pairs))

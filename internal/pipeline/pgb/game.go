@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// ErrScores marks scores that are no probabilities, or no table. They are released, or
-// made of what is: the message may name them.
+// ErrScores means that scores are not probabilities, or do not form a table. Scores follow from releases: the
+// message may contain them.
 var ErrScores = errors.New("unusable scores")
 
 // Game is a set of candidates with the scores that every discriminator gives them.
@@ -16,14 +16,14 @@ type Game struct {
 	// scores has shape [discriminators, candidates].
 	scores     [][]float64
 	candidates int
-	options    Options // chosen
-	// strata hold the candidates whose weights add up to their share of all.
+	options    Options // with the rate chosen
+	// strata are groups of candidates. The weights in each add up to its share of all candidates.
 	strata [][]int
 }
 
-// New makes a game. scores[j][b] is the probability that candidate b is real, by
-// discriminator j; the game keeps the slices. Errors match [ErrScores] where a score is
-// outside [0, 1], and name discriminator and candidate.
+// New makes a game. scores[j][b] is the probability that candidate b is real, by discriminator j; the game
+// retains the slices. The error matches [ErrScores] if a score is outside [0, 1], and names discriminator and
+// candidate.
 func New(scores [][]float64, o Options) (*Game, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -49,11 +49,10 @@ func New(scores [][]float64, o Options) (*Game, error) {
 	return g, g.Within(make([]int, g.candidates))
 }
 
-// Within has the weights of each class of candidates always add up to its share of the
-// candidates: what is played for is what records of a class are like, and not how many
-// there are, which is known from elsewhere. The data player then has a distribution in each
-// class, and moves in each as before; since its losses are the mean of those in the classes,
-// so is its regret, and [Alpha] holds. Call it before Play.
+// Within makes the weights of each class of candidates always add up to the class's share of the candidates.
+// The game is then about the records of a class, and not about the size of classes, which is known from
+// elsewhere. [Alpha] still holds: the data player has a distribution in each class, its losses are the mean
+// over classes, and so is its regret. Call it before Play.
 func (g *Game) Within(classes []int) error {
 	if len(classes) != g.candidates {
 		return fmt.Errorf("pgb: %d classes for %d candidates", len(classes), g.candidates)
@@ -71,16 +70,15 @@ func (g *Game) Within(classes []int) error {
 	return nil
 }
 
-// Selector selects a discriminator of large U(phi, D) = E_real D + 1 - expected[D], for
-// round t from 0; expected[j] is the mean score of discriminator j over candidates as they
-// are weighted. It must not keep or change expected.
+// Selector selects a discriminator of large U(phi, D) = E_real D + 1 - expected[D], for round t from 0.
+// expected[j] is the mean score of discriminator j over the weighted candidates. It must not retain or change
+// expected.
 type Selector interface {
 	Select(ctx context.Context, t int, expected []float64) (int, error)
 }
 
-// Play plays all rounds (Algorithm 1 of the paper), each with one question to the selector,
-// and calls progress, unless it is nil, after each. It ends early with the selector's error
-// or the context's.
+// Play plays all rounds (Algorithm 1 of the paper), each with one question to the selector, and calls progress,
+// unless it is nil, after each. It ends early on an error of the selector or the context.
 func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds int)) (*Plays, error) {
 	n, rounds := g.candidates, g.options.Rounds
 	p := &Plays{Weights: make([]float64, n), Mixture: make([]float64, len(g.scores)), Selected: make([]int, 0, rounds)}
@@ -107,7 +105,7 @@ func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds 
 		p.Selected = append(p.Selected, j)
 		for b, d := range g.scores[j] {
 			p.Weights[b] += phi[b]
-			logs[b] += float64(g.options.Rate * d) // rounded: no fused step on any machine
+			logs[b] += float64(g.options.Rate * d) // the conversion rounds: it prevents a fused step on any machine
 		}
 		if progress != nil {
 			progress(t+1, rounds)
@@ -125,8 +123,8 @@ func (g *Game) Play(ctx context.Context, s Selector, progress func(done, rounds 
 	return p, nil
 }
 
-// normalize writes the weights of the members with these logarithms, adding up to their
-// share of all.
+// normalize computes the weights of the members from these logarithms. They add up to the members' share of all
+// candidates.
 func normalize(phi, logs []float64, members []int) {
 	top := math.Inf(-1)
 	for _, b := range members {

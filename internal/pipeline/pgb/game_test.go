@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// drawn is a game with what real records score.
+// drawn is a game with the scores of real records.
 type drawn struct {
 	scores [][]float64
 	real   []float64
@@ -73,8 +73,8 @@ func gap(t testing.TB, g *Game, real []float64, p *Plays) float64 {
 	return v
 }
 
-// Without noise the average plays are as close to an equilibrium as Theorem 3 has it,
-// and as the regret of Hedge has it, on every game. Games exist that come near.
+// Without noise the average plays are as close to an equilibrium as Theorem 3 and the regret of Hedge promise,
+// in every game. Some games come near the bound.
 func TestAveragePlaysAreAnEquilibrium(t *testing.T) {
 	rng, closest := rand.New(rand.NewPCG(1, 1)), 0.0
 	for range 2000 {
@@ -93,7 +93,7 @@ func TestAveragePlaysAreAnEquilibrium(t *testing.T) {
 	}
 }
 
-// The chosen rate makes the paper's bound least; ours is least at another.
+// The chosen rate minimizes the paper's bound; ours has its minimum at another rate.
 func TestTheChosenRateIsThePapers(t *testing.T) {
 	for _, n := range []int{2, 100, 24000} {
 		for _, rounds := range []int{1, 400} {
@@ -114,10 +114,10 @@ func TestTheChosenRateIsThePapers(t *testing.T) {
 	}
 }
 
-// steps are the whole numbers that stand for a payoff of 1 over the number of records.
+// steps is the number of fixed-point steps of a payoff of 1 over the number of records.
 const steps = 1 << 20
 
-// exponential selects as the aggregator does, of sums of scores in whole steps.
+// exponential selects like the aggregator, from sums of scores in whole steps.
 type exponential struct {
 	mechanism *gnmax.ExponentialMechanism
 	source    *gnmax.Source
@@ -163,8 +163,8 @@ func TestAveragePlaysAreAnEquilibriumWithNoise(t *testing.T) {
 	t.Logf("%d of 300 games are farther than without noise", worse)
 }
 
-// Weights and mixture are shares, the mixture that of the selected ones, and the order of
-// candidates and discriminators changes nothing but the order.
+// Weights and mixture are shares, the mixture that of the selected ones. The order of candidates and
+// discriminators changes only the order of the result.
 func TestPlaysAreShares(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 3))
@@ -213,12 +213,12 @@ func TestPlaysAreShares(t *testing.T) {
 	})
 }
 
-// scripted selects what it is told.
+// scripted selects the given discriminators.
 type scripted []int
 
 func (s scripted) Select(_ context.Context, t int, _ []float64) (int, error) { return s[t], nil }
 
-// Algorithm 1 by hand: two candidates, one discriminator that tells them apart.
+// Algorithm 1 by hand: two candidates, and one discriminator that distinguishes them.
 func TestWeightsAreTheAlgorithms(t *testing.T) {
 	const rate, rounds = 0.7, 5
 	g, err := New([][]float64{{1, 0.25}}, Options{Rounds: rounds, Rate: rate})
@@ -240,7 +240,7 @@ func TestWeightsAreTheAlgorithms(t *testing.T) {
 	}
 }
 
-// asked keeps the questions.
+// asked records the questions.
 type asked struct {
 	Selector
 	questions [][]float64
@@ -251,7 +251,7 @@ func (a *asked) Select(ctx context.Context, t int, expected []float64) (int, err
 	return a.Selector.Select(ctx, t, expected)
 }
 
-// A game that is played again asks the same questions to the last bit.
+// A repeated game asks bit for bit the same questions.
 func TestGamesRepeat(t *testing.T) {
 	d := draw(rand.New(rand.NewPCG(4, 4)))
 	first := &asked{Selector: newExponential(t, 0.1, 500, d.real)}
@@ -338,7 +338,7 @@ func TestGamesEndWithErrors(t *testing.T) {
 }
 
 func ExampleGame_Play() {
-	// Discriminator 0 finds the second candidate out, discriminator 1 the third.
+	// Discriminator 0 detects the second candidate, discriminator 1 the third.
 	scores := [][]float64{{0.6, 0.1, 0.6}, {0.6, 0.6, 0.1}}
 	game, err := New(scores, DefaultOptions())
 	if err != nil {

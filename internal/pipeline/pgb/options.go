@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// Options are those of a game.
+// Options are the options of a game.
 type Options struct {
 	// Rounds is the number of selections of a discriminator; each is paid for and a round trip. More come closer to
 	// the equilibrium, and each is less certain. The default is that of the paper's authors.
@@ -35,7 +35,7 @@ func (o Options) Validate() error {
 	return c.Err()
 }
 
-// ChosenFor returns the options with the rate filled in for a number of candidates.
+// ChosenFor returns the options with the rate chosen for a number of candidates.
 func (o Options) ChosenFor(candidates int) Options {
 	if o.Rate == 0 {
 		// One candidate has all the weight at any rate.

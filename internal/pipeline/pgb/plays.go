@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Plays are what a game came to.
+// Plays are the result of a game.
 type Plays struct {
 	// Weights are the mean of the weights over the rounds, one for each candidate, adding
 	// up to 1.
 	Weights []float64
-	// Mixture is the share of the rounds in which each discriminator was selected: the
-	// uniform mixture of the selected ones.
+	// Mixture is the share of the rounds in which each discriminator was selected: the weights of the uniform
+	// mixture of the selected ones.
 	Mixture []float64
 	// Selected are the selected discriminators, round by round.
 	Selected []int
@@ -34,14 +34,14 @@ func (p *Plays) Mixed(scores [][]float64) []float64 {
 		}
 	}
 	for b, v := range mixed {
-		mixed[b] = min(1, v) // shares may add up to a bit more
+		mixed[b] = min(1, v) // rounding may make the shares add up to slightly more than 1
 	}
 	return mixed
 }
 
-// BestResponse always selects the discriminator of the largest U, the first of equal ones,
-// for the discriminators' mean scores of real records. It is NOT PRIVATE where these are exact, which is for
-// comparison; where they were released with noise it is computed from that alone.
+// BestResponse always selects the discriminator of the largest U, the first of equal ones, for the
+// discriminators' mean scores of real records. With exact scores it is NOT PRIVATE, and for comparison only.
+// With scores that were released with noise it is post-processing.
 func BestResponse(real []float64) Selector { return bestResponse(real) }
 
 type bestResponse []float64

@@ -13,7 +13,7 @@ import (
 // ScoreBound is the fixed-point unit of a score.
 const ScoreBound = 1 << 20
 
-// share is what all selections of a run cost, where it has any.
+// share is the cost of all selections of a run, if it has any.
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	of := o.(*StageOptions)
 	if !follows(f) || !of.Private {
@@ -22,8 +22,8 @@ func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	return plan.Share{Field: "pgb.share", Value: of.Share}
 }
 
-// price is that of the selections, or of a masked run that of the sums of all scores with Gaussian noise, from which
-// the selections follow.
+// price is the price of the selections. In a masked run it is the price of the sums of all scores with Gaussian
+// noise, from which the selections follow.
 func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan.Stages, error) {
 	share, rounds := share(o, f), o.(*StageOptions).Rounds
 	if share.Value == 0 {

@@ -9,13 +9,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ScoreSum asks for the sums over all privacy units of what several discriminators give them.
+// ScoreSum asks for the sums, over all privacy units, of the scores that several discriminators give them.
 var ScoreSum = question.Kind{Name: "scores", Read: question.Typed(readScoreSum)}
 
 const (
 	// maxScored bounds the discriminators of a question for scores.
 	maxScored = 4096
-	// minBound to maxBound are the fixed-point units that aggregators take.
+	// minBound and maxBound are the smallest and largest fixed-point unit that aggregators take.
 	minBound = 1 << 8
 	maxBound = 1 << 20
 )
@@ -45,8 +45,8 @@ func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked
 	}, nil
 }
 
-// scoreShape is the shape of the sums of so many scores. Each of a unit's scores is within the bound: so their
-// vector has an L2 norm of at most the bound times the square root of their number.
+// scoreShape is the shape of the sums of n scores. Each of a unit's scores is within the bound, so their vector
+// has an L2 norm of at most the bound times the square root of n.
 func scoreShape(n int, bound int64, together bool) question.Shape {
 	v := &question.Vector{Entries: n, Bound: bound, Norm: question.Each, Rate: 1}
 	if together {
@@ -64,17 +64,17 @@ func togetherBound(n int) uint64 {
 	return bound
 }
 
-// scored makes one discriminator of a question.
+// scored builds one discriminator of a question.
 func scored(p *question.Public, d *conclavev1.ScoreSum_Scored) (*discriminator.Discriminator, error) {
 	return discriminator.Described(p, d.GetDiscriminator(), d.GetWeights(), d.GetMean(), d.GetScale())
 }
 
-// scoreSum returns for each discriminator the sum over the site's privacy units of what
-// it gives them, in whole steps.
+// scoreSum returns, for each discriminator, the sum of its scores over the site's privacy units, in whole
+// steps.
 //
-// A unit of k records adds for each of them a whole number between -bound/k and bound/k,
-// so between -bound and bound in all, and what it adds does not depend on other units. A
-// record whose score is no number adds nothing: which records do is not told.
+// Each of the k records of a unit adds a whole number between -bound/k and bound/k, so the unit adds between
+// -bound and bound, independently of other units. A record whose score is NaN adds nothing, and the answer does
+// not tell which records do.
 func scoreSum(s *question.Site, q *conclavev1.ScoreSum) ([]int64, error) {
 	sums := make([]int64, len(q.Discriminators))
 	for j, d := range q.Discriminators {
@@ -90,10 +90,10 @@ func scoreSum(s *question.Site, q *conclavev1.ScoreSum) ([]int64, error) {
 	return sums, nil
 }
 
-// chunk is about how many records are taken at a time: it bounds the memory.
+// chunk is about how many records are processed at a time: it bounds the memory.
 const chunk = 512
 
-// addScores adds up what a discriminator gives all privacy units.
+// addScores adds up the scores that a discriminator gives all privacy units.
 func addScores(s *question.Site, net *discriminator.Discriminator, bound int64) (total int64) {
 	var x []float32
 	var classes []int
@@ -117,8 +117,8 @@ func addScores(s *question.Site, net *discriminator.Discriminator, bound int64) 
 	return total
 }
 
-// scoreSteps is 2 p - 1, the hyperbolic tangent of half the score, in whole steps of which most
-// stand for 1; 0 where the score is no number.
+// scoreSteps is 2 p - 1, the hyperbolic tangent of half the score, in whole steps, `most` for 1; it is 0 if the
+// score is NaN.
 func scoreSteps(score float32, most int64) int64 {
 	t := math.Tanh(float64(score) / 2)
 	if math.IsNaN(t) {

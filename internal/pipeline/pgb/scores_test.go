@@ -31,14 +31,14 @@ func together(q *conclavev1.ScoreSum) *conclavev1.ScoreSum {
 	return q
 }
 
-// scoredOf is a discriminator as it is asked for its gradients.
+// scoredOf is a discriminator in the form that asks for its gradients.
 func scoredOf(q *conclavev1.DiscriminatorSum) *conclavev1.ScoreSum_Scored {
 	return &conclavev1.ScoreSum_Scored{
 		Discriminator: q.Discriminator, Weights: q.Weights, Mean: q.Mean, Scale: q.Scale,
 	}
 }
 
-// scorable are the discriminators that are asked for scores, in an order that stays.
+// scorable returns the discriminators that can be asked for scores, in a fixed order.
 func scorable() (changes []discriminatortest.Change) {
 	all := discriminatortest.Networks()
 	for _, name := range []string{
@@ -98,9 +98,8 @@ func cases() questiontest.Cases {
 	return c
 }
 
-// A unit's records move each sum by no more than the bound, whatever and however many they
-// are and whatever the weights. Where scores are beyond all measure and one record is all,
-// they move it by the whole bound.
+// A unit's records change each sum by at most the bound, for any number and values of records and any weights.
+// With extreme scores, and one record per unit, the change is the whole bound.
 func TestScoreSumIsAKind(t *testing.T) {
 	c, farthest := cases(), 0.0
 	if len(c.Bad) < 30 {
@@ -130,9 +129,8 @@ func TestRefusalsNameTheDiscriminator(t *testing.T) {
 	}
 }
 
-// A score is 2 p - 1 of the discriminator's own probability, the mean over a unit's records,
-// to within the steps that rounding takes: half a step of each record, and what bound/k
-// falls short of.
+// A score is 2 p - 1 of the discriminator's own probability, the mean over a unit's records, up to rounding:
+// half a step for each record, and the rounding of bound/k.
 func TestScoreSumsAreThoseOfOneMachine(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, questiontest.UnitColumn} {
 		for _, bound := range []float64{1 << 8, 1 << 20} {
@@ -152,8 +150,8 @@ func TestScoreSumsAreThoseOfOneMachine(t *testing.T) {
 	}
 }
 
-// scoresByHand returns the sum of the scores of one discriminator, and what a sum of whole
-// numbers may be off by.
+// scoresByHand returns the sum of the scores of one discriminator, and the allowed error of a sum of whole
+// numbers.
 func scoresByHand(t *testing.T, s *question.Site, d *conclavev1.ScoreSum_Scored, bound float64) (sum, off float64) {
 	t.Helper()
 	net, err := scored(s.Public, d)
@@ -168,7 +166,7 @@ func scoresByHand(t *testing.T, s *question.Site, d *conclavev1.ScoreSum_Scored,
 	return sum, off + 1e-5*bound // float32 in batches of other sizes
 }
 
-// A score that is no number adds nothing, infinite ones are the ends of the range.
+// A score that is NaN adds nothing; infinite scores are the ends of the range.
 func TestStepsOfAScore(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
@@ -185,7 +183,7 @@ func TestStepsOfAScore(t *testing.T) {
 	}
 }
 
-// However many scores there are, aggregators take the bound of all together.
+// Aggregators accept the common bound for any number of scores.
 func TestTogetherBound(t *testing.T) {
 	for n := 1; n <= maxScored; n++ {
 		bound := togetherBound(n)

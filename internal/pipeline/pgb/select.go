@@ -13,20 +13,19 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// selecting carries the selections of boosting over the wire: the first one with the
-// discriminators, whose scores nodes add up, the others by the sums that the aggregator
-// caches. An aggregator that does not cache them, since it took over from another, is made
-// to collect them again, which costs nothing.
+// selecting carries the selections of boosting over the wire. The first has the discriminators, whose scores
+// nodes add up; the others use the sums that the aggregator caches. An aggregator without them, because it took
+// over from another, has to collect them again, which costs nothing.
 type selecting struct {
 	s *pipeline.Session
 	// first is the round of the first selection.
 	first   uint64
 	records int
 	scored  []*conclavev1.ScoreSum_Scored
-	sums    *conclavev1.Round // the first round, once it was asked
+	sums    *conclavev1.Round // the first round, after it was asked
 }
 
-// newSelecting describes the discriminators to be selected.
+// newSelecting describes the discriminators that can be selected.
 func newSelecting(s *pipeline.Session, o *StageOptions) (*selecting, error) {
 	n, err := s.Learned.Records(o.Records)
 	return &selecting{
@@ -48,16 +47,16 @@ func described(pairs []pipeline.Pair, width int) []*conclavev1.ScoreSum_Scored {
 	return list
 }
 
-// scoreRound is the first round of selections, as nodes are sent it.
+// scoreRound is the first round of selections, as it is sent to nodes.
 func scoreRound(scored []*conclavev1.ScoreSum_Scored, nothing bool) *conclavev1.Round {
 	return question.Ask(runspec.Scores,
 		&conclavev1.ScoreSum{Discriminators: scored, Bound: ScoreBound, Nothing: nothing},
 		scoreShape(len(scored), ScoreBound, false))
 }
 
-// noisyScores asks for the sums of the scores with noise on them, once, for all selections: those follow from them, and
-// cost nothing. It returns the discriminators' mean scores of real records, as far as they are known, and their
-// opposites'.
+// noisyScores asks once for the sums of the scores with noise. All selections follow from them and cost
+// nothing. It returns the estimated mean scores of real records, for each discriminator and, with complements,
+// its opposite.
 func (a *selecting) noisyScores(ctx context.Context, complements bool) ([]float64, error) {
 	n := len(a.scored)
 	bound := togetherBound(n)
@@ -86,8 +85,8 @@ func (a *selecting) noisyScores(ctx context.Context, complements bool) ([]float6
 	return means, nil
 }
 
-// Select asks for the selection of round t, from 0: expected are the mean probabilities that
-// the discriminators give the candidates.
+// Select asks for the selection of round t, from 0. expected are the mean probabilities that the discriminators
+// give the candidates.
 func (a *selecting) Select(ctx context.Context, t int, expected []float64) (int, error) {
 	s := &conclavev1.Selection{
 		Round: a.first, Records: uint64(a.records), Complements: len(expected) > len(a.scored),

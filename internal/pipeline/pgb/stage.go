@@ -13,7 +13,7 @@ import (
 
 const name = "pgb"
 
-// Stage is what runs know of boosting.
+// Stage registers boosting.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultStage),
 	Asks:           []pipeline.StageQuestion{{Stage: runspec.Selections, Kind: runspec.Scores, Says: says}},
@@ -81,7 +81,7 @@ func (o *StageOptions) TakeAll() { o.Share = 1 }
 
 func follows(f pipeline.Followed) bool { return slices.Contains(f.Post, name) }
 
-// validate reports what does not go with the rest of the run.
+// validate reports conflicts with the rest of the run.
 func validate(of pipeline.Options, f pipeline.Followed) (errs []error) {
 	o := of.(*StageOptions)
 	if !follows(f) {

@@ -16,8 +16,8 @@ const MostSigma = 1 << 29
 // records adds a fraction of it for each.
 const CountScale = 1 << 16
 
-// GaussianNoise is Gaussian noise for the votes of the plan, of the size that was set or,
-// where that is 0, the least that the budget admits. Field names the option.
+// GaussianNoise returns Gaussian noise for the votes of the plan. Its size is the configured one or, if that is
+// 0, the least that the budget admits. Field names the option.
 func (p *Plan) GaussianNoise(noise float64, budget privacy.Budget, field string) (sigma float64, err error) {
 	if noise > 0 {
 		if noise < privacy.MinSigma {
@@ -29,10 +29,9 @@ func (p *Plan) GaussianNoise(noise float64, budget privacy.Budget, field string)
 	return privacy.GNMaxSigma(budget, int64(p.Queries), p.Others())
 }
 
-// Confident is Confident-GNMax with an answer's noise of sigma and ratio times as much
-// on the threshold test. Sigma that was chosen for GNMax is raised, so that the queries
-// cost the same when every one passes: one costs 1/s1^2 + 2/s2^2 with s1 = ratio s2, as a
-// GNMax query of noise s2/sqrt(1 + 1/(2 ratio^2)) does.
+// Confident is Confident-GNMax with an answer's noise of sigma and ratio times as much on the threshold test. A
+// sigma that was chosen for GNMax is raised, so that the queries cost the same if every one passes: one costs
+// 1/s1^2 + 2/s2^2 with s1 = ratio s2, like a GNMax query of noise s2/sqrt(1 + 1/(2 ratio^2)).
 func Confident(sigma float64, chosen bool, ratio, threshold float64) privacy.Event {
 	if chosen {
 		sigma *= math.Sqrt(1+1/(2*ratio*ratio)) * (1 + 1e-9)
@@ -40,8 +39,7 @@ func Confident(sigma float64, chosen bool, ratio, threshold float64) privacy.Eve
 	return privacy.Event{Kind: privacy.ConfidentGNMax, Sigma2: sigma, Sigma1: sigma * ratio, Threshold: threshold}
 }
 
-// Drawable refuses noise of the training that cannot be drawn. Bound is the fixed-point unit
-// of its sums.
+// Drawable refuses noise of the training that cannot be drawn. Bound is the fixed-point unit of its sums.
 func (p *Plan) Drawable(bound int64) (err error) {
 	switch m := p.Training.Mechanism; m.Kind {
 	case privacy.SubsampledGaussian:
@@ -70,13 +68,12 @@ type Priced struct {
 	NoiseField string
 	Noise      float64
 	Bound      int64
-	// Hint says which way an option goes, What names the queries.
+	// Hint says in which direction to change an option. What names the queries.
 	Hint, What string
 }
 
-// CheckFeasible refuses a plan that the aggregator would refuse when the run is
-// open, or when the class shares are paid for already: noise that cannot be
-// drawn, and a price that not even one round can have.
+// CheckFeasible refuses a plan that the aggregator would refuse later, when the run is open or the class shares
+// are already paid for: noise that cannot be drawn, or a budget that does not pay for even one round.
 func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 	if p.ClassShares.Kind == privacy.Laplace {
 		if err := o.checkFirst(p, budget); err != nil {

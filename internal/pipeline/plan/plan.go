@@ -1,7 +1,7 @@
-// Package plan holds what a run will ask, and at what price, before anything is asked. Its
-// [Plan] is what the pipelines fill in, and what becomes the plan in the run's ledger entry.
+// Package plan describes what a run will ask, and at what price, before anything is asked. Pipelines fill in
+// its [Plan], which becomes the plan in the run's ledger entry.
 //
-// It knows no pipeline: which questions a run asks is data.
+// It is independent of pipelines: the questions of a run are data.
 package plan
 
 import (
@@ -18,24 +18,25 @@ type Plan struct {
 	// Queries is the number of queries, in Rounds rounds of PerRound each but for the
 	// last one, which may have fewer.
 	Queries, Rounds, PerRound int
-	// Training pays for them: the kind of question and the mechanism that answers.
+	// Training pays for the rounds: the kind of question and the mechanism that answers.
 	Training privacy.Planned
-	// ClassShares pays for the class shares that a run begins with; it has no kind where the run begins with a start.
+	// ClassShares pays for the class shares that a run begins with. It has no kind if the run begins with a
+	// start.
 	ClassShares privacy.Event
 	// Start is what the run begins with in place of the class shares; nil for none.
 	Start *Start
 	// Classes is the number of classes of the label, 1 without one.
 	Classes int
-	// Stages pay for what is asked after training, and Shares are their options.
+	// Stages pay for the questions after training. Shares are their options.
 	Stages Stages
 	Shares []Share
-	// Surplus is by how much sums have more noise than is paid for, where sites draw it in shares; 0
-	// where nothing is masked.
+	// Surplus is the factor by which the noise of sums exceeds the charged noise, if sites draw it in shares; 0
+	// without masks.
 	Surplus float64
 }
 
-// BeginWithShares has the run begin with the class shares, at a price: with Gaussian noise where sites draw it in
-// shares, else with Laplace noise.
+// BeginWithShares makes the run begin with the class shares, at this price. The noise is Gaussian if sites draw
+// it in shares, else Laplace.
 func (p *Plan) BeginWithShares(epsilon float64, budget privacy.Budget) (err error) {
 	switch {
 	case epsilon == 0:
@@ -63,29 +64,28 @@ type Start struct {
 	Planned privacy.Planned
 	// Entries is the length of the sum.
 	Entries int
-	// Field and Share are the option that says how much of epsilon it costs; empty where it
-	// is all of the run.
+	// Field and Share are the option for its cost as a share of epsilon; empty if it is the whole run.
 	Field string
 	Share float64
-	// Surplus is that of the plan.
+	// Surplus is the plan's Surplus.
 	Surplus float64
 }
 
-// Noise is the noise multiplier of the sum as it is released.
+// Noise is the noise multiplier of the released sum.
 func (s *Start) Noise() float64 { return s.Planned.Mechanism.Sigma * cmp.Or(s.Surplus, 1) }
 
-// Sums is whether rounds are answered with one noisy sum each.
+// Sums tells whether each round is answered with one noisy sum.
 func (p *Plan) Sums() bool {
 	kind := p.Training.Mechanism.Kind
 	return kind == privacy.Gaussian || kind == privacy.SubsampledGaussian
 }
 
-// Sampled is whether sums are over samples of the privacy units. All of them are planned,
-// and the whole plan is what the budget is charged for.
+// Sampled tells whether sums are over samples of the privacy units. All of them are planned, and the budget is
+// charged for the whole plan.
 func (p *Plan) Sampled() bool { return p.Training.Mechanism.Kind == privacy.SubsampledGaussian }
 
-// Filter is the rule by which the budget of a run of the plan, and of a dataset that
-// nothing else is asked of, admits its rounds.
+// Filter is the rule that admits the rounds of the plan, for the budget of its run and for a dataset without
+// other runs.
 func (p *Plan) Filter() privacy.Filter {
 	if p.Sampled() || p.Stages.Fixed() {
 		return privacy.FilterPLD
@@ -93,8 +93,8 @@ func (p *Plan) Filter() privacy.Filter {
 	return ""
 }
 
-// Releases is how often the training's mechanism is used for so many queries, asked in
-// rounds: once for each vote, and once for the sum of a round.
+// Releases is the number of uses of the training's mechanism for this many queries, asked in rounds: one for
+// each vote, and one for the sum of a round.
 func (p *Plan) Releases(queries int) int64 {
 	if p.Sums() {
 		return int64((queries + p.PerRound - 1) / p.PerRound)
@@ -110,7 +110,7 @@ func (p *Plan) Multiplier() float64 {
 	return p.Training.Mechanism.Sigma
 }
 
-// Noise is that of each count of a vote, or the noise multiplier of sums.
+// Noise is the noise of each count of a vote, or the noise multiplier of sums.
 func (p *Plan) Noise() float64 {
 	if p.Training.Mechanism.Kind == privacy.ConfidentGNMax {
 		return p.Training.Mechanism.Sigma2
@@ -118,11 +118,10 @@ func (p *Plan) Noise() float64 {
 	return p.Multiplier()
 }
 
-// Released is the noise of the training's answers as they are released: see [Plan.Noise].
+// Released is the noise of the training's released answers: see [Plan.Noise].
 func (p *Plan) Released() float64 { return p.Noise() * cmp.Or(p.Surplus, 1) }
 
-// First is what pays for round 0: the class shares or a start; the stages of a
-// finished run have no such round.
+// First pays for round 0: the class shares or a start. The stages of a finished run have no such round.
 func (p *Plan) First() privacy.Plan {
 	switch {
 	case p.Start != nil:
@@ -133,7 +132,7 @@ func (p *Plan) First() privacy.Plan {
 	return nil
 }
 
-// Planned is the plan as data: all that the run may ask and what each costs.
+// Planned is the plan as data: everything that the run may ask, with its cost.
 func (p *Plan) Planned() privacy.Plan {
 	all := p.First()
 	if p.Queries > 0 {
@@ -154,7 +153,7 @@ func (p *Plan) Pays(kind, stage string) (uint32, error) {
 	return 0, fmt.Errorf("the plan of the run pays for no %s", kind)
 }
 
-// Others is what a run may ask besides its own questions: round 0 and the stages.
+// Others are the events besides the training's questions: round 0 and the stages.
 func (p *Plan) Others() []privacy.Event { return append(p.First().Events(), p.Stages.Cost()...) }
 
 // CheckStages refuses a plan whose training could use up what its stages need.

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
 )
 
-// estimate is a number with its deviation; one of 0 says nothing.
+// estimate is a number with its deviation; a deviation of 0 means no information.
 type estimate struct{ mean, deviation float64 }
 
 // weight is the inverse variance.
@@ -23,20 +23,20 @@ func (e estimate) weight() float64 {
 // interval is an estimate of a distance with its confidence bounds.
 type interval struct{ middle, low, high float64 }
 
-// errHidden says that nothing can be said.
+// errHidden means that the noise allows no statement.
 var errHidden = errors.New("the noise hides how many records there are")
 
 const (
-	// draws of a distance, fewer of many cells, whose sum spreads less.
+	// draws of a distance; fewer for many cells, since their sum varies less.
 	mostDraws, leastDraws, drawnCells = 1000, 200, 5_000_000
-	// tail is the probability left out at each end. Half of 5% would be enough if one of the truths held exactly;
-	// a smaller tail covers other distributions, as the package's tests show.
+	// tail is the probability left out at each end. Half of 5% would be enough if one of the truths held
+	// exactly; a smaller tail covers other distributions, as the package's tests show.
 	tail = 0.01
-	// How many numbers of units are tried on each side of the likeliest, and how many make a deviation:
+	// The number of unit counts that are tried on each side of the likeliest, and the number per deviation:
 	sides, steps = 5, 2
 )
 
-// posterior is the plausibility of truths, for some numbers of units.
+// posterior is the likelihood of each truth, for several numbers of units.
 type posterior struct {
 	tables  []marginals.Table
 	scales  []float64
@@ -46,7 +46,7 @@ type posterior struct {
 	rng     *rand.Rand
 }
 
-// newPosterior weighs truths by the release. known is other information about the number of units.
+// newPosterior weights truths by the release. known is other information about the number of units.
 func newPosterior(tables []marginals.Table, known estimate, rng *rand.Rand) (*posterior, error) {
 	sum, weights, noise := known.mean*known.weight(), known.weight(), math.Inf(1)
 	for _, t := range tables {
@@ -84,13 +84,13 @@ func newPosterior(tables []marginals.Table, known estimate, rng *rand.Rand) (*po
 	return p, nil
 }
 
-// drawn draws distances, sorted, where truths have a weight before anything is known.
+// drawn draws distances and sorts them. before is the prior weight of a truth.
 func (p *posterior) drawn(before func(truth) float64) (out []float64) {
 	cells, sums, total := 0, make([]float64, len(p.records)), 0.0
 	for _, t := range p.tables {
 		cells += len(t.Counts)
 	}
-	rising := make([][]float64, len(p.records)) // sums of the weights of the first so many truths
+	rising := make([][]float64, len(p.records)) // cumulative sums of the weights
 	for n, of := range p.weights {
 		for i, w := range of {
 			sums[n] += w * before(p.truths[i])
@@ -123,7 +123,7 @@ func (p *posterior) drawn(before func(truth) float64) (out []float64) {
 	return out
 }
 
-// draw draws the mean distance of tables by differences that agree with the release, if a truth holds.
+// draw draws the mean distance of tables, from differences that agree with the release under a truth.
 func (p *posterior) draw(tables []*seen, of truth) float64 {
 	total, weights := 0.0, make([]float64, of.most-of.least+1)
 	for _, s := range tables {
@@ -143,16 +143,17 @@ func (p *posterior) draw(tables []*seen, of truth) float64 {
 		for c := range differences { // given that they add up to 0
 			distance += math.Abs(differences[c]-sum*variances[c]/all) / 2
 		}
-		total += min(1, distance) // no distance of shares is above 1
+		total += min(1, distance) // a distance of shares is at most 1
 	}
 	return total / float64(len(tables))
 }
 
 // distance estimates the mean total variation distance of tables. Errors match errHidden.
 //
-// Where there is more noise than difference, the release says little about how small differences are, and the answer
-// is as the weights before it: the lower end is that of weights alike on a scale of logarithms, which holds where they
-// are small, the upper one of weights alike on the scale itself, which holds where they are large.
+// If there is more noise than difference, the release says little about small differences, and the answer
+// depends on the prior. The lower end uses a prior that is uniform on a logarithmic scale, which is right if
+// differences are small. The upper end uses one that is uniform on the scale itself, which is right if they are
+// large.
 func distance(tables []marginals.Table, known estimate, rng *rand.Rand) (interval, error) {
 	p, err := newPosterior(tables, known, rng)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
 )
 
-// spread makes the shares that a model has of the real ones of a column.
+// spread makes a model's shares from the real shares of a column.
 type spread func(real []float64, column int, rng *rand.Rand) []float64
 
 // spreads are ways in which a model may be wrong.
@@ -65,7 +65,7 @@ func normalized(p []float64) []float64 {
 	return p
 }
 
-// simulated are tables of columns of a model's rows beside the real ones, and their mean distance.
+// simulated returns tables of columns of a model's rows and of the real rows, and their mean distance.
 func simulated(of spread, noise float64, rng *rand.Rand) (tables []marginals.Table, known estimate, distance float64) {
 	const records, rows = 50_000, 6000
 	sizes := []int{2, 20, 20, 3, 8, 1, 2, 20, 20, 3, 8}
@@ -85,7 +85,7 @@ func simulated(of spread, noise float64, rng *rand.Rand) (tables []marginals.Tab
 	return tables, estimate{records * (1 + 0.002*rng.NormFloat64()), 0.002 * records}, distance
 }
 
-// plainDistance takes the noise for differences.
+// plainDistance counts the noise as difference.
 func plainDistance(tables []marginals.Table, records float64) (sum float64) {
 	for _, t := range tables {
 		for c, count := range t.Counts {
@@ -95,10 +95,10 @@ func plainDistance(tables []marginals.Table, records float64) (sum float64) {
 	return sum
 }
 
-// Over many tables, whose differences are spread in several ways, with little noise and with much, the interval has
-// the true distance in nine cases of ten or more. Differences that all have the same size, and so are no mixture of
-// normal ones, are the hardest; there too it has it in most. The estimate is nearer to it than the plain distance by
-// far.
+// Over many tables, whose differences are spread in several ways, with little and with much noise, the interval
+// contains the true distance in at least nine cases of ten. Differences of equal size are no mixture of normal
+// ones and the hardest case; there it contains the distance in most cases. The estimate is far closer to it
+// than the plain distance.
 func TestIntervalsCover(t *testing.T) {
 	const times = 10
 	all, covered, plain, mine := 0, 0, 0.0, 0.0
@@ -136,7 +136,7 @@ func TestIntervalsCover(t *testing.T) {
 	}
 }
 
-// Without class counts the number of units is taken from the release.
+// Without class counts the number of units is estimated from the release.
 func TestTheNumberOfUnitsIsFound(t *testing.T) {
 	covered := 0
 	for seed := range uint64(20) {
@@ -171,7 +171,7 @@ func TestFiguresAreRepeated(t *testing.T) {
 	}
 }
 
-// Where the noise hides the number of records nothing is said.
+// If the noise hides the number of records, there is no figure.
 func TestNothingIsSaidOfNoise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	tables, _, _ := simulated(factors(0.3), 3, rng)

@@ -37,7 +37,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 		return nil, fmt.Errorf("quality: a release of %d numbers for %d cells; install matching versions of student "+
 			"and aggregator", len(values), counting.Entries())
 	}
-	known := unitsOf(s.Learned) // before this release
+	known := unitsOf(s.Learned) // from earlier releases
 	s.Learned.Took(pipeline.PaidBy(release))
 	s.Watch("figure", 1, 1)
 	sum := make([]float64, len(values))
@@ -67,8 +67,8 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	return figures, nil
 }
 
-// unitsOf estimates the number of units from class counts. Their noise is Laplace or Gaussian: its deviation is at
-// most the root of 2 times the scale, for each class.
+// unitsOf estimates the number of units from class counts. Their noise is Laplace or Gaussian: its deviation is
+// at most the root of 2 times the scale, for each class.
 func unitsOf(l *pipeline.Learned) estimate {
 	if l.CountScale == 0 {
 		return estimate{}

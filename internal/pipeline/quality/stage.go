@@ -88,7 +88,7 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	counting, err := marginals.NewCounting(f.Schema, parts, planned.Mechanism.Sigma)
 	if err != nil {
-		return nil // the plan was made with it
+		return nil // planning has built the same question
 	}
 	return []pipeline.StageMessages{{
 		AnswerName: "counts for quality", Times: 1, Numbers: counting.Entries(),

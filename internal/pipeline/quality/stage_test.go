@@ -27,7 +27,7 @@ const schemaText = `columns:
 label: y
 `
 
-// rows are n rows whose x tends to be low where y is, the more so the larger tilt is.
+// rows returns n rows whose x tends to be low where y is low; a larger tilt makes this stronger.
 func rows(schema *partition.Schema, n int, tilt float64, rng *rand.Rand) *partition.Table {
 	t := partition.NewTable(schema)
 	for range n {
@@ -46,7 +46,7 @@ type asker struct {
 	real     *partition.Table
 	sigma    float64
 	rng      *rand.Rand
-	entries  int // of the release; those asked for where it is 0
+	entries  int // of the release; 0 means the number that was asked for
 	baseline bool
 	asked    []*conclavev1.Round
 }
@@ -81,7 +81,8 @@ func (*asker) AskCached(context.Context, string, *conclavev1.Round, *conclavev1.
 func (*asker) Teachers() int    { return 2 }
 func (a *asker) Baseline() bool { return a.baseline }
 
-// session is that after a training with the class counts of real rows, and asks for the figure with half of epsilon 1.
+// session is the state after a training with the class counts of real rows. It asks for the figure with half of
+// epsilon 1.
 func session(t *testing.T, real *partition.Table) (*pipeline.Session, *asker) {
 	t.Helper()
 	f := pipeline.Followed{Schema: real.Schema()}
@@ -97,7 +98,7 @@ func session(t *testing.T, real *partition.Table) (*pipeline.Session, *asker) {
 }
 
 // For rows of the same distribution the figure is near 0, for others it is larger. The questions depend on the
-// schema alone, and the release is noted.
+// schema alone, and the notes record the release.
 func TestTheFigureTellsRowsApart(t *testing.T) {
 	schema := partitiontest.Schema(t, schemaText)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -147,7 +148,7 @@ func TestTheFigureWithoutALabel(t *testing.T) {
 	}
 }
 
-// What says nothing of the rows is no figure, and says so.
+// A release without information gives no figure, and says so.
 func TestFiguresThatThereAreNot(t *testing.T) {
 	schema := partitiontest.Schema(t, schemaText)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -173,7 +174,7 @@ func TestFiguresThatThereAreNot(t *testing.T) {
 	}
 }
 
-// Options that cannot work are refused, and images, before anything is asked.
+// Invalid options, and images, are refused before anything is asked.
 func TestFiguresThatCannotBe(t *testing.T) {
 	for _, budget := range []float64{-0.1, 1, math.NaN(), math.Inf(1)} {
 		if err := (Options{Budget: budget}).Validate(); err == nil || !strings.Contains(err.Error(), "quality.budget") {

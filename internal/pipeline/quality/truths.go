@@ -7,8 +7,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals"
 )
 
-// truth says how the differences between real and synthetic shares may be spread: each is normal with the deviation
-// of one of the scales from least to most, and the next larger scale is a tilt times as frequent.
+// truth is a distribution of the differences between real and synthetic shares. Each is normal with the
+// deviation of one of the scales from least to most. tilt is the ratio of the frequencies of a scale and the
+// one below.
 type truth struct {
 	least, most int
 	tilt        float64
@@ -16,10 +17,10 @@ type truth struct {
 
 var tilts = []float64{0.15, 0.4, 1, 2.5}
 
-// finest is the smallest scale, in units of the noise: what is smaller looks as this does.
+// finest is the smallest scale, in units of the noise: smaller ones look the same.
 const finest = 1. / 32
 
-// scalesFor are the deviations that differences may have; the largest is that of shares that have nothing in
+// scalesFor returns the deviations that differences may have. The largest is that of shares without anything in
 // common. noise is the noise of a share.
 func scalesFor(noise float64) (scales []float64) {
 	for scale := 0.5; len(scales) < 2 || scale > finest*noise/2; scale /= 2 {
@@ -41,7 +42,7 @@ func truthsOf(scales []float64) (all []truth) {
 	return all
 }
 
-// scale is the deviation of differences of the truth, whichever scale they have.
+// scale is the standard deviation of differences under the truth, over all its scales.
 func (t truth) scale(scales []float64) float64 {
 	sum, all, weight := 0.0, 0.0, 1.0
 	for _, s := range scales[t.least : t.most+1] {
@@ -53,17 +54,17 @@ func (t truth) scale(scales []float64) float64 {
 // seen is a released table, given a number of units.
 type seen struct {
 	// differences are the noisy differences of its cells from the synthetic shares, adjusted to add up to 0 as
-	// those without noise do.
+	// they do without noise.
 	differences []float64
 	noise       float64
 	// density is the density of each difference for each of the scales, shape [cells, scales].
 	density [][]float64
 }
 
-// least is a density that is as good as none; smaller ones would leave the numbers when they are multiplied.
+// least is the smallest density that is used: products of smaller ones would underflow.
 const least = 1e-100
 
-// free is the share of the cells that are free: what is in the last one follows from the others.
+// free is the share of the cells that are free: the last one follows from the others.
 func (s *seen) free() float64 {
 	return float64(len(s.differences)-1) / float64(len(s.differences))
 }
@@ -71,7 +72,7 @@ func (s *seen) free() float64 {
 func see(t *marginals.Table, records float64, scales []float64) *seen {
 	s := &seen{noise: t.Noise / records}
 	if len(t.Counts) < 2 {
-		return s // all rows are in the one cell, at both sides
+		return s // all rows are in one cell, in both tables
 	}
 	sum := 0.0
 	for c, count := range t.Counts {

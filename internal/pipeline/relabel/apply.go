@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-dp/conclave/internal/strokes"
 )
 
-// mostLooked is the number of generated images that directions are found by.
+// mostLooked is the number of generated images from which directions are computed.
 const mostLooked = 10_000
 
-// apply asks for the sum, and has the rule that it makes label all rows.
+// apply asks for the sum, makes a rule from it, and returns rows with the rule's labels.
 func apply(ctx context.Context, of pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source, error) {
 	planned, ok := s.Plan.Of(name)
 	if !ok {
@@ -61,7 +61,7 @@ type labelled struct {
 	rule []float32 // [Width, classes]
 }
 
-// label gives rows their new labels, and returns how many are others.
+// label gives rows their new labels, and returns the number of changed ones.
 func (l *labelled) label(r *pipeline.Rows) (changed int) {
 	const chunk = 512
 	v, w, classes, width := l.d.Vectors(), l.d.Width(), l.s.Classes, l.s.Encoder.Width()
@@ -103,7 +103,7 @@ func (l *labelled) Draw(ctx context.Context, n int) (pipeline.Rows, string, erro
 	return rows, fmt.Sprintf("%s%d of %d images got another label than the generator's.", note, l.label(&rows), n), nil
 }
 
-// Class draws images of all classes, and takes those that are labelled as this one.
+// Class draws images of all classes, and takes those that the rule assigns to this one.
 func (l *labelled) Class(class int, rng *rand.Rand) func(context.Context, int) (pipeline.Rows, error) {
 	const batch, mostBatches = 1024, 1000
 	draws := make([]func(context.Context, int) (pipeline.Rows, error), l.s.Classes)

@@ -28,7 +28,7 @@ columns:
   - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 64}
 `
 
-// confused are images of both classes whose labels say nothing of them.
+// confused are images of both classes whose labels are independent of them.
 type confused struct{}
 
 func (confused) Draw(_ context.Context, n int) (r pipeline.Rows, note string, err error) {
@@ -41,7 +41,7 @@ func (confused) Class(class int, rng *rand.Rand) func(context.Context, int) (pip
 	}
 }
 
-// draw draws n images; label names that of one of a class.
+// draw draws n images; label returns the label of an image of a class.
 func draw(n int, rng *rand.Rand, label func(rng *rand.Rand, class int) int) (r pipeline.Rows) {
 	for range n {
 		class := rng.IntN(2)
@@ -90,7 +90,7 @@ func (a *asker) Ask(_ context.Context, stage string, r *conclavev1.Round) (*conc
 		Answer: &conclavev1.Release_Sum{Sum: &conclavev1.NoisySum{Values: sum}}}, err
 }
 
-// real are so many images with their labels.
+// real is the number of real images with their labels.
 type real int
 
 func (n real) Blocks(_ context.Context, do func(*question.Block) error) error {
@@ -114,7 +114,7 @@ func session(t *testing.T, nothing bool) (*pipeline.Session, *Options, *asker) {
 		Learned: &pipeline.Learned{Counts: []float64{2000, 2000}, Receipts: []string{"one", "two"}}}, &o, a
 }
 
-// Images whose labels say nothing get those that the rule finds, which is nearly always right; in a baseline it is not.
+// Images with random labels get those of the rule, which are nearly always right; in a baseline they are not.
 func TestImagesGetTheirLabels(t *testing.T) {
 	for _, nothing := range []bool{false, true} {
 		s, o, a := session(t, nothing)
@@ -162,7 +162,7 @@ func TestSolveIsRidgeRegression(t *testing.T) {
 	}
 }
 
-// Numbers vary in the directions by about 1 each, and not together.
+// Numbers vary in each direction by about 1, and without correlation.
 func TestDirectionsAreThoseInWhichNumbersVary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var x []float32

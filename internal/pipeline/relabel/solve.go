@@ -10,11 +10,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
-// ridge is how much is added to the products of directions, in units of what noise gives them in any
-// direction. From 1 on noise turns no product to below zero; measured on Fashion-MNIST's training images.
+// ridge is the number added to the products of directions, in units of their noise in any direction. From 1 on,
+// noise makes no product negative; measured on Fashion-MNIST's training images.
 const ridge = 1.3
 
-// floor, times the largest variance, is added to each, so that directions in which nothing varies stay small.
+// floor, times the largest variance, is added to each, so that directions without variation stay small.
 const floor = 1e-3
 
 var errEigen = errors.New("a matrix of strokes has no eigenvectors; the images hold no usable numbers")
@@ -45,7 +45,7 @@ func varied(x []float32, count, most int) (mean, matrix []float32, err error) {
 	}
 	var vectors mat.Dense
 	e.VectorsTo(&vectors)
-	values := e.Values(nil) // rising
+	values := e.Values(nil) // in rising order
 	most = min(most, count)
 	matrix = make([]float32, count*most)
 	for k := range most {
@@ -64,8 +64,8 @@ func varied(x []float32, count, most int) (mean, matrix []float32, err error) {
 	return mean, matrix, nil
 }
 
-// solve is ridge regression of the classes, 1 for an image's own and 0 for others, less the mean over all classes. It
-// returns coefficients with shape [width, classes].
+// solve is ridge regression of the classes, 1 for an image's own and 0 for others, less the mean over all
+// classes. It returns coefficients with shape [width, classes].
 func solve(products, classes []float64, width int, ridge float64) ([]float32, error) {
 	var e mat.EigenSym
 	if !e.Factorize(mat.NewSymDense(width, products), true) {
@@ -87,7 +87,7 @@ func solve(products, classes []float64, width int, ridge float64) ([]float32, er
 	turned.Mul(vectors.T(), wanted)
 	for i, value := range e.Values(nil) {
 		for c := range n {
-			turned.Set(i, c, turned.At(i, c)/(max(0, value)+ridge)) // noise alone makes products below 0
+			turned.Set(i, c, turned.At(i, c)/(max(0, value)+ridge)) // noise alone makes products negative
 		}
 	}
 	rule.Mul(&vectors, &turned)

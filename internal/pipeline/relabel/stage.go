@@ -16,7 +16,7 @@ import (
 
 const name = "relabel"
 
-// Stage registers new labels.
+// Stage registers relabelling.
 var Stage = pipeline.Stage{
 	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "relabel labels what is left",
 	Asks:  []pipeline.StageQuestion{{Stage: name, Kind: strokes.Sum.Name, Says: says}},
@@ -73,7 +73,7 @@ func check(o pipeline.Options, f pipeline.Followed) []error {
 	return nil
 }
 
-// some are directions of the options' number, to know the size of the sum ahead of it.
+// some returns placeholder directions in the configured number, to know the size of the sum in advance.
 func some(o *Options, s *partition.Schema) (*strokes.Directions, error) {
 	count := strokes.Count(*s.Image)
 	return strokes.NewDirections(s.Image, len(s.Classes()), make([]float32, count),
@@ -113,7 +113,7 @@ const (
 	mostBound  = 1 << 20
 )
 
-// boundOf is the finest fixed-point unit for which noise of this multiplier can be drawn.
+// boundOf returns the finest fixed-point unit for which noise of this multiplier can be drawn.
 func boundOf(sigma float64) int64 {
 	bound := int64(mostBound)
 	for bound > 1 && sigma*float64(bound) > plan.MostSigma {
@@ -130,7 +130,7 @@ func messages(o pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	d, err := some(o.(*Options), f.Schema)
 	if err != nil {
-		return nil // check refuses them
+		return nil // check refuses these cases
 	}
 	return []pipeline.StageMessages{{
 		AnswerName: "strokes", Times: 1, Numbers: d.Entries(),

@@ -17,16 +17,16 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Encoder is that of a schema.
+// Encoder returns the encoder of a schema.
 func Encoder(t testing.TB, schema string) *encode.Encoder {
 	t.Helper()
 	return encode.New(partitiontest.Schema(t, schema))
 }
 
-// Table is the encoder of the table that [TableRecord] draws from.
+// Table returns the encoder of the table that [TableRecord] draws from.
 func Table(t testing.TB) *encode.Encoder { return Encoder(t, partitiontest.Mixed) }
 
-// Images is the encoder of images of two classes.
+// Images returns the encoder of images of two classes.
 func Images(t testing.TB, height, width, channels int) *encode.Encoder {
 	return Encoder(t, fmt.Sprintf(`
 name: images
@@ -39,12 +39,12 @@ columns:
 `, height, width, channels, height*width*channels))
 }
 
-// Record draws one of a class.
+// Record draws a record of a class.
 type Record func(rng *rand.Rand, class int) []float32
 
-// TableRecord draws a record of partitiontest.Mixed. In class 0 column a lies around 0.25, c is
-// mostly x and d mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b
-// says nothing and is empty in a quarter of the records.
+// TableRecord draws a record of partitiontest.Mixed. In class 0 column a lies around 0.25, c is mostly x and d
+// mostly 0; in class 1 a lies around 0.75, c is mostly z and d mostly 1. b is independent of the class, and
+// empty in a quarter of the records.
 func TableRecord(rng *rand.Rand, class int) []float32 {
 	r := make([]float32, 7)
 	r[0] = float32(math.Min(1, math.Max(0, 0.25+0.5*float64(class)+0.1*rng.NormFloat64())))
@@ -66,7 +66,7 @@ func TableRecord(rng *rand.Rand, class int) []float32 {
 	return r
 }
 
-// LevelRecord draws a record of partitiontest.Mixed whose class every column tells of.
+// LevelRecord draws a record of partitiontest.Mixed in which every column depends on the class.
 func LevelRecord(rng *rand.Rand, class int) []float32 {
 	level := float32(0.3) + 0.4*float32(class)
 	number := func() float32 { return min(1, max(0, level+0.08*float32(rng.NormFloat64()))) }
@@ -85,8 +85,7 @@ func LevelRecord(rng *rand.Rand, class int) []float32 {
 	return r
 }
 
-// ImageRecord draws an image of 8 x 8 pixels: of class 0 the left half is bright, of class
-// 1 the upper one.
+// ImageRecord draws an image of 8 x 8 pixels. In class 0 the left half is bright, in class 1 the upper half.
 func ImageRecord(rng *rand.Rand, class int) []float32 {
 	x := make([]float32, 64)
 	for i := range x {
@@ -99,7 +98,7 @@ func ImageRecord(rng *rand.Rand, class int) []float32 {
 	return x
 }
 
-// Teachers are the records of so many, 8 each.
+// Teachers draws the records of n teachers, 8 each.
 func Teachers(n int, record Record, rng *rand.Rand) (all []ensemble.Examples) {
 	for range n {
 		of := ensemble.Examples{ByClass: make([][]float32, 2)}
@@ -117,12 +116,12 @@ type Records struct {
 	Encoder *encode.Encoder
 	X       []float32 // encoded, shape [len(Classes), Encoder.Width()]
 	Classes []int
-	// Rounds are those in which the embedding was asked, Spoil changes its answer.
+	// Rounds are the rounds in which the embedding was asked. Spoil changes its answer.
 	Rounds []uint64
 	Spoil  func(*embed.Answer) error
 }
 
-// NewRecords draws 600, of two classes a third of class 1.
+// NewRecords draws 600 records. With two classes, a third are of class 1.
 func NewRecords(t testing.TB, e *encode.Encoder, classes int, record Record) *Records {
 	all, rng := &Records{T: t, Encoder: e}, rand.New(rand.NewPCG(6, 6))
 	for i := range 600 {
@@ -135,7 +134,7 @@ func NewRecords(t testing.TB, e *encode.Encoder, classes int, record Record) *Re
 	return all
 }
 
-// OfTeachers are the records of all teachers.
+// OfTeachers returns the records of all teachers.
 func OfTeachers(t testing.TB, e *encode.Encoder, teachers []ensemble.Examples) *Records {
 	all := &Records{T: t, Encoder: e}
 	for _, of := range teachers {
@@ -175,7 +174,7 @@ func (o *Records) Embedding(_ context.Context, round uint64, q *embed.Question) 
 	return a, nil
 }
 
-// Means are those of each feature of a generator's records of a class.
+// Means returns the mean of each feature of a generator's records of a class.
 func Means(g *pipeline.Generator, class int) []float64 {
 	const n = 2000
 	x, classes := make([]float32, n*g.Width()), slices.Repeat([]int{class}, n)
@@ -199,8 +198,7 @@ func means(x []float32, classes []int, class, width int) []float64 {
 	return sum
 }
 
-// Apart is how far a generator's records are from these: the largest difference of a feature's mean in
-// a class of so many.
+// Apart is how far a generator's records are from these: the largest difference of a feature's mean in a class.
 func (o *Records) Apart(g *pipeline.Generator, classes int) (worst float64) {
 	for c := range classes {
 		real := means(o.X, o.Classes, c, g.Width())

@@ -12,15 +12,16 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// With are options with what a section of a run.yaml sets.
+// With returns options with the values of a section of a run.yaml.
 func With[O any](t *testing.T, o O, section string) O {
 	t.Helper()
 	testkit.Must(t, config.Decode(strings.NewReader(section), &o))
 	return o
 }
 
-// RefusesOptions wants each value of a field of a section to be refused by the field's name, and by nothing
-// else, also by those who make something of the options. Cases are fields of a run.yaml with values that spaces part.
+// RefusesOptions requires that each value of a field of a section is refused, and that the error names this
+// field only. Functions that use the options must refuse it as well. Cases are fields of a run.yaml with
+// values, separated by spaces.
 func RefusesOptions[O interface{ Validate() error }](t *testing.T, section string, options func() O,
 	cases map[string]string, make ...func(O) error) {
 	t.Helper()
@@ -45,9 +46,9 @@ func RefusesOptions[O interface{ Validate() error }](t *testing.T, section strin
 	}
 }
 
-// RefusesCheckpoints wants a student to refuse a checkpoint, as a [Case] was [Case.Stopped], where it is of
-// another run, of other options or of another pipeline, is damaged, or was put together: edits replace what
-// stands in its state. Fix is what helps a damaged one.
+// RefusesCheckpoints requires that a student refuses a checkpoint that [Case.Stopped] made for a [Case], if it
+// belongs to another run, other options or another pipeline, is damaged, or is made of parts. Edits replace
+// text in its state. Fix is the advice for a damaged one.
 func (c Case[Q]) RefusesCheckpoints(t *testing.T, path, pipelineName, fix string, others map[string]Trainer,
 	edits map[string][2]string) {
 	t.Helper()

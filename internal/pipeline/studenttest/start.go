@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// startOptions are those of a short fit.
+// startOptions are the options of a short fit.
 func startOptions() embed.Options {
 	o := embed.DefaultOptions()
 	o.Features = embed.Features{Count: 0.3, Columns: 1, Pairs: 1, Bins: 5, MostPairs: 20, Fourier: 1, Waves: 20,
@@ -19,8 +19,8 @@ func startOptions() embed.Options {
 	return o
 }
 
-// held is a start that counts the steps that keep a generator near it; each has
-// to come after one of the student's own.
+// held is a start that counts the steps towards it. Each of them must follow exactly one of the student's own
+// steps.
 type held struct {
 	*embed.Start
 	t     testing.TB
@@ -64,8 +64,8 @@ func (o *Records) begins(tr Trainer) *held {
 	return h
 }
 
-// Starts wants a student with a start to ask for it in place of the class counts, to be held to it
-// after each of its generator's steps, and to go on after restarts. Holds is the least number of steps of its
+// Starts requires that a student with a start asks for it in place of the class counts, takes a step towards it
+// after each of its generator's steps, and resumes after restarts. Holds is the least number of steps of its
 // generator, which come in groups of steps.
 func Starts[Q any](t *testing.T, make func() Case[Q], rounds, holds, steps int) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package studenttest has what tests of students of generator networks share: records to learn, and
-// suites that all of them pass.
+// Package studenttest has the common parts of tests of generator students: records to learn, and suites that
+// all of them pass.
 package studenttest
 
 import (
@@ -24,23 +24,23 @@ type Trainer interface {
 	Restore(path, identity string) (bool, error)
 }
 
-// Case is a student beside an oracle that answers its questions of type Q.
+// Case is a student with an oracle that answers its questions of type Q.
 type Case[Q any] struct {
 	New   func() Trainer // untrained
 	Run   func(tr Trainer, keep func() error) error
 	Asked func() []Q // of the oracle, so far
-	// Records, where they are not nil, answer for a start, which the student then has.
+	// Records answer for a start, unless they are nil. The student then has the start.
 	*Records
 }
 
-// Nothing and Unseen keep nothing and show nothing.
+// Nothing and Unseen are callbacks that do nothing.
 func Nothing() error           { return nil }
 func Unseen(pipeline.Progress) {}
 
-// Resumes wants a student that is stopped again and again to go on as if it had not been: it asks the
-// very same questions, and ends with the same notes and the same generator to the last bit. Each call of
-// make gives a case whose oracle nobody has asked yet; asked again, it gives the same answer. Both students are
-// returned for what else has to be the same.
+// Resumes requires that a student that is stopped again and again works as if it had not been: it asks exactly
+// the same questions, and ends with the same notes and bit for bit the same generator. Each call of make gives
+// a case with a fresh oracle, which answers a repeated question in the same way. Both students are returned for
+// further comparison.
 func Resumes[Q any](t *testing.T, make func() Case[Q]) (straight, resumed Trainer) {
 	t.Helper()
 	first, again := make(), make()
@@ -54,7 +54,7 @@ func Resumes[Q any](t *testing.T, make func() Case[Q]) (straight, resumed Traine
 		}
 		kept := 0
 		err := again.Run(resumed, func() error {
-			if kept++; kept > 1+starts%2 { // what came after is lost
+			if kept++; kept > 1+starts%2 { // later work is lost
 				return stop
 			}
 			return resumed.Save(path, "run")
@@ -84,8 +84,8 @@ func Resumes[Q any](t *testing.T, make func() Case[Q]) (straight, resumed Traine
 	return straight, resumed
 }
 
-// Stopped saves a student once it has learned from so many rounds, and has kept its state so often since,
-// and returns the checkpoint's path.
+// Stopped saves a student that has learned from this many rounds and has stored its state this often since. It
+// returns the checkpoint's path.
 func (c Case[Q]) Stopped(t *testing.T, rounds int) string {
 	t.Helper()
 	path, tr, stop := filepath.Join(t.TempDir(), "student.ckpt"), c.begun(), errors.New("stop")
@@ -100,7 +100,7 @@ func (c Case[Q]) Stopped(t *testing.T, rounds int) string {
 	return path
 }
 
-// Weights are all numbers of a generator.
+// Weights returns all numbers of a generator.
 func Weights(g *pipeline.Generator) (all []float32) {
 	for _, p := range g.Net.Params() {
 		all = append(all, p.Value...)

@@ -24,7 +24,7 @@ type features struct {
 	width, count int
 	w            []float32 // [count, width]
 	b            []float32
-	// taps are the numbers in w that are not 0, of each feature, and then noTap.
+	// taps are the nonzero numbers in w, for each feature, and then noTap.
 	taps  [][maxColumns]tap
 	heads []encode.Head
 	// touching lists, for each head, the features that change with it.
@@ -66,10 +66,10 @@ func (t touch) tap(column int) tap {
 // noTap adds nothing to an angle.
 var noTap = tap{cosine: 1}
 
-// turned is the cosine of an angle plus a tap's weight, of the angle's cosine and sine.
+// turned is the cosine of an angle plus a tap's weight, from the angle's cosine and sine.
 func (t *tap) turned(c, s float32) float32 { return c*t.cosine - s*t.sine }
 
-// back is cosine and sine of an angle less a tap's weight.
+// back is the cosine and the sine of an angle less a tap's weight.
 func (t *tap) back(c, s float32) (cosine, sine float32) {
 	return c*t.cosine + s*t.sine, s*t.cosine - c*t.sine
 }
@@ -169,7 +169,7 @@ func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	}
 }
 
-// transpose writes the columns of m records, and one of ones after them, one after the other.
+// transpose writes the columns of m records one after the other, and then a column of ones.
 func (f *features) transpose(columns, x []float32, m int) {
 	for j := range f.width {
 		for i := range m {
@@ -213,14 +213,12 @@ func (f *features) project(arg, x []float32) {
 	}
 }
 
-// pull writes to grad the gradient, with respect to the records x, of the
-// squared distance between the expectation of their features and target, by
-// class. numbers are the generator's [pipeline.Generator.Numbers].
+// pull writes to grad the gradient, with respect to the records x, of the squared distance between the
+// expectation of their features and target, by class. numbers are the generator's [pipeline.Generator.Numbers].
 //
-// A record's gradient is measured against the other records of its class, so
-// that it estimates the distance of the expectations without bias. Against all
-// of them it would estimate distance plus variance by records, and the
-// generator would narrow with each step.
+// A record's gradient uses the mean of the other records of its class, so that it estimates the distance of the
+// expectations without bias. With all records it would estimate distance plus variance over the records, and
+// the generator would narrow with each step.
 func (f *features) pull(grad, x, numbers []float32, classes []int, target []float32, classCount int) {
 	n := len(classes)
 	for _, memory := range []*[]float32{&f.arg, &f.sine, &f.cosine, &f.by, &f.slope} {
@@ -281,9 +279,8 @@ func eachChunk(n int, do func(lo, hi int)) {
 	wg.Wait()
 }
 
-// choices writes to grad the loss of each choice of record i: pull's gradient by feature times the
-// feature's value if the choice were taken. Only numbers take new cosines: what a choice of 0 or 1
-// adds to an angle is a tap's weight.
+// choices writes to grad the loss of each choice of record i: pull's gradient by feature times the feature's
+// value for that choice. Only numbers need new cosines: a choice of 0 or 1 adds a tap's weight to an angle.
 func (f *features) choices(i int, grad, x, numbers []float32) {
 	at, to := i*f.count, (i+1)*f.count
 	arg, sine, cosine, by := f.arg[at:to], f.sine[at:to], f.cosine[at:to], f.by[at:to]
@@ -314,7 +311,7 @@ func (f *features) choices(i int, grad, x, numbers []float32) {
 		case encode.HeadCategory:
 			taken := lo + slices.Index(x[lo:lo+head.Width], 1)
 			for _, touch := range f.touching[h] {
-				// Without the category that was taken.
+				// Remove the drawn category.
 				k := touch.feature
 				c, s := cosine[k], sine[k]
 				for i := range touch.taps {
@@ -323,7 +320,7 @@ func (f *features) choices(i int, grad, x, numbers []float32) {
 						break
 					}
 				}
-				for i := range touch.taps { // others are as if no category touched the feature
+				for i := range touch.taps { // others are the values as if no category touched the feature
 					t := &touch.taps[i]
 					grad[t.column] += by[k] * (t.turned(c, s) - c)
 				}

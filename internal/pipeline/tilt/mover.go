@@ -16,8 +16,8 @@ type Mover struct {
 	memory scratch
 }
 
-// New makes the untrained generator of a student uniform over the public ranges, so that the
-// first round asks everywhere. It needs no data.
+// New makes the untrained generator of a student uniform over the public ranges, so that the first round asks
+// about all of them. It needs no data.
 func New(of *pipeline.NetworkStudent, e *encode.Encoder, steps int) *Mover {
 	m := &Mover{of: of, steps: steps, heads: e.Heads()}
 	m.begin()
@@ -26,11 +26,10 @@ func New(of *pipeline.NetworkStudent, e *encode.Encoder, steps int) *Mover {
 
 func (m *Mover) generator() *pipeline.Generator { return m.of.Learner.Generator }
 
-// Follow moves the generator towards its own distribution at the start of the
-// round, tilted by exp of a log-ratio of records of classes. Generated records
-// weighted by the tilt stand for that distribution, and the generator is fitted
-// to their mean features. A tilt that would leave too few records with weight
-// is taken in several turns, each on fresh records.
+// Follow moves the generator towards its own distribution at the start of the round, tilted by exp of a
+// log-ratio of records of classes. Generated records weighted by the tilt represent that distribution, and the
+// generator is fitted to their mean features. A tilt that would leave too few records with weight is applied in
+// several turns, each on fresh records.
 func (m *Mover) Follow(ctx context.Context, of func(x []float32, classes []int) []float32) error {
 	const pool, maxTurns, minShare = 4096, 6, 0.4
 	w := m.generator().Width()
@@ -119,10 +118,10 @@ func (m *Mover) begin() {
 	for i := range pool {
 		m.Uniform(x[i*w : (i+1)*w])
 	}
-	_ = m.fit(context.Background(), x, classes, weights, 4*m.steps) // which does not end
+	_ = m.fit(context.Background(), x, classes, weights, 4*m.steps) // this context does not end
 }
 
-// Uniform draws a record from the public ranges alone.
+// Uniform draws a record uniformly from the public ranges.
 func (m *Mover) Uniform(row []float32) {
 	for _, h := range m.heads {
 		switch h.Kind {

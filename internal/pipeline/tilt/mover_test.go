@@ -28,9 +28,8 @@ func testMover(t testing.TB, steps int) *Mover {
 	return New(s, e, steps)
 }
 
-// pull is the gradient of the distance of a record's feature values to the
-// target, with the other records' mean in the place of the expectation: by
-// derivative for numbers, by choice for the rest.
+// pull is the gradient of the distance of a record's feature values to the target, with the other records' mean
+// in place of the expectation: by derivative for numbers, by choice for the rest.
 func TestFeatureGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	heads := testEncoder(t).Heads()
@@ -106,7 +105,7 @@ func TestFeatureGradient(t *testing.T) {
 	}
 }
 
-// Choices that stand first in a record are measured like others, by features of one column and of several.
+// Choices at the beginning of a record count like others, for features of one column and of several.
 func TestChoicesAreMeasured(t *testing.T) {
 	heads := []encode.Head{{Kind: encode.HeadCategory, Width: 3}, {Kind: encode.HeadBinary, Offset: 3, Width: 1}}
 	const w, count = 4, 60
@@ -153,7 +152,7 @@ func TestChoicesAreMeasured(t *testing.T) {
 	}
 }
 
-// The mean is that of each class, of however many records.
+// The mean is that of each class, for any number of records.
 func TestMeanOfFeatures(t *testing.T) {
 	heads := testEncoder(t).Heads()
 	const w, count, n = 7, 30, 3*chunk + 5
@@ -182,8 +181,8 @@ func TestMeanOfFeatures(t *testing.T) {
 	}
 }
 
-// Fitted to its own records over and over, a generator stays what it is: it
-// neither narrows nor drifts to a few categories.
+// Fitted to its own records repeatedly, a generator does not change: it neither narrows nor drifts to a few
+// categories.
 func TestFitKeepsADistribution(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits a generator 6 times")

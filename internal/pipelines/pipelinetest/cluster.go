@@ -23,8 +23,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// A run on a cluster of two sites that is stopped goes on, ends with all that it planned, and
-// asks nothing twice.
+// A stopped run on a cluster of two sites resumes, ends with everything that it planned, and asks nothing
+// twice.
 func (s *suite) run(t *testing.T) {
 	if s.small == "" {
 		t.Fatalf("give the suite a small section of %s", s.p.Name)
@@ -44,7 +44,7 @@ func (s *suite) run(t *testing.T) {
 			stop()
 		}
 	}})
-	if releases == 1 && p.Rounds == 1 { // it is over before it can be stopped
+	if releases == 1 && p.Rounds == 1 { // it ends before it can be stopped
 		testkit.Must(t, err)
 		testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
 	} else if !errors.Is(err, context.Canceled) {
@@ -58,7 +58,7 @@ func (s *suite) run(t *testing.T) {
 	file, err := os.Open(result.Outputs["ledger"])
 	testkit.Must(t, err)
 	defer file.Close()
-	verified, err := ledger.Verify(file) // no round twice
+	verified, err := ledger.Verify(file) // no round is asked twice
 	testkit.Must(t, err)
 	got := verified.Runs[spec.Name]
 	if got.Releases != releases || !got.Closed || !slices.Equal(got.Plan, p.Planned()) {
@@ -70,10 +70,10 @@ func (s *suite) run(t *testing.T) {
 	s.checkModel(t, result.Outputs["model"], schema)
 }
 
-// codes are those of the site's list.
+// codes are the codes of the site's list.
 var codes = []string{"I20.0", "I20.1", "I21", "I25.9", "J45", "J46"}
 
-// checkSpelling wants rows with dates in the schema's formats, codes of the list and an identifier each.
+// checkSpelling requires that each row has dates in the schema's formats, codes of the list and an identifier.
 func checkSpelling(t *testing.T, path string) {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(testkit.Read(t, path))).ReadAll()
@@ -96,8 +96,8 @@ func checkSpelling(t *testing.T, path string) {
 	}
 }
 
-// cluster is a small run with these lines in its run.yaml, in a folder with a short path: the
-// embedded etcd listens on a Unix socket below it.
+// cluster makes a small run with these lines in its run.yaml, in a folder with a short path, because the
+// embedded etcd listens on a Unix socket in it.
 func cluster(t *testing.T, lines string) (spec *runfile.Spec, out string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// checkModel wants the model that a run saved to be found by its kind, to draw the same rows for
-// the same seed, to take a class as a condition, to draw no row that breaks a constraint, and to be saved as it was.
+// checkModel requires that the saved model is found by its kind, draws the same rows for the same seed, takes a
+// class as a condition, draws no row that breaks a constraint, and does not change when it is saved again.
 func (s *suite) checkModel(t *testing.T, dir string, schema *partition.Schema) {
 	t.Helper()
 	m, err := pipelines.LoadModel(dir)

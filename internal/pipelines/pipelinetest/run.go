@@ -1,6 +1,5 @@
-// Package pipelinetest is the suite that every pipeline of package pipelines passes: its
-// options, its plans, its questions, its words, and a run on a cluster that is stopped and goes
-// on.
+// Package pipelinetest is the suite that every pipeline of package pipelines passes: its options, its plans,
+// its questions, its words, and a run on a cluster that is stopped and resumed.
 package pipelinetest
 
 import (
@@ -26,9 +25,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Run checks that a pipeline keeps what every pipeline has to keep. Small is its section of a
-// run.yaml for a run of some seconds, of at least four rounds or steps; sections of others may
-// follow in lines of their own.
+// Run checks what every pipeline must fulfil. Small is its section of a run.yaml for a run of a few seconds, of
+// at least four rounds or steps; other sections may follow on their own lines.
 func Run(t *testing.T, p pipeline.Pipeline, small string) {
 	s := &suite{p, small}
 	t.Run("options", s.options)
@@ -43,8 +41,8 @@ type suite struct {
 	small string
 }
 
-// tableSchema is of the table that runs of the suite learn. It has all kinds of columns. Its constraints are of all
-// sorts that rows are drawn by: some say where to move a row, some do not.
+// tableSchema is the schema of the suite's table. It has all kinds of columns. Its constraints cover both ways
+// of drawing rows: some say where to move a row, some do not.
 const tableSchema = `name: suite
 label: label
 columns:
@@ -65,7 +63,7 @@ constraints:
 
 var someNode = run.Node{Dataset: "d", Site: "a", Node: "1", Teachers: 10}
 
-// schemas are those of what the pipeline can make.
+// schemas returns schemas that the pipeline supports.
 func (s *suite) schemas(t *testing.T) map[string]*partition.Schema {
 	t.Helper()
 	texts := map[string]string{"a table": tableSchema}
@@ -100,7 +98,7 @@ func (s *suite) options(t *testing.T) {
 	checkStrict(t, s.p.Name, fmt.Sprintf("pipeline: %s\n", s.p.Name))
 }
 
-// checkStrict wants a section of a run.yaml to refuse fields that it does not have.
+// checkStrict requires that a section of a run.yaml refuses unknown fields.
 func checkStrict(t *testing.T, section, more string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.yaml")
@@ -137,7 +135,7 @@ func (s *suite) words(t *testing.T) {
 	}
 }
 
-// A plan is within the budget, whatever that is, and everybody prices it alike.
+// A plan is within any budget, and every component computes the same price.
 func (s *suite) plan(t *testing.T) {
 	for name, schema := range s.schemas(t) {
 		for _, epsilon := range []float64{0.5, 2, 8} {
@@ -169,7 +167,7 @@ func (s *suite) plan(t *testing.T) {
 	}
 }
 
-// Nodes read the largest questions, and answers have the shape that the aggregator is told.
+// Nodes read the largest questions, and answers have the announced shape.
 func (s *suite) questions(t *testing.T) {
 	for name, schema := range s.schemas(t) {
 		_, questions, err := run.Questions(s.spec(2), schema, someNode)
@@ -190,7 +188,7 @@ func (s *suite) questions(t *testing.T) {
 	}
 }
 
-// checkCertificate wants one of a pipeline that verifies.
+// checkCertificate makes a certificate of a pipeline and requires that it verifies.
 func checkCertificate(t *testing.T, pipeline, path, ledgerPath string) {
 	t.Helper()
 	c, err := certificate.Read(path)

@@ -19,8 +19,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// RunStage checks that a stage keeps what every stage has to keep. Small are the lines of a run.yaml
-// for a run of some seconds that the stage follows.
+// RunStage checks what every stage must fulfil. Small are the lines of a run.yaml for a run of a few seconds
+// that the stage follows.
 func RunStage(t *testing.T, s pipeline.Stage, small string) {
 	if err := s.Options().Validate(); err != nil {
 		t.Errorf("the defaults are not valid: %v", err)
@@ -49,13 +49,13 @@ func RunStage(t *testing.T, s pipeline.Stage, small string) {
 	t.Run("run", func(t *testing.T) { runStage(t, s, small) })
 }
 
-// A run with the stage ends with rows and a certificate, its ledger's plan has what the stage asks, and
-// nothing is asked twice where the run is begun again.
+// A run with the stage ends with rows and a certificate, its ledger's plan has the stage's questions, and a
+// restart asks nothing twice.
 func runStage(t *testing.T, s pipeline.Stage, small string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	run := cluster
-	if strings.Contains(small, "post: [relabel]") { // it is for images alone
+	if strings.Contains(small, "post: [relabel]") { // it is for images only
 		run = clusterOfImages
 	}
 	spec, out := run(t, small)

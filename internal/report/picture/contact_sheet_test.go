@@ -73,8 +73,7 @@ func TestContactSheetsTooLarge(t *testing.T) {
 	}
 }
 
-// Every image is drawn, a class from a line of its own; a class without images
-// takes none.
+// Every image is drawn, and each class begins a new line; a class without images takes none.
 func TestFullSheet(t *testing.T) {
 	x := &idx.Images{Shape: partition.Image{Height: 1, Width: 1, Channels: 1}, Classes: []int{3, 0, 3, 3, 0},
 		Pixels: []byte{30, 1, 31, 32, 2}}

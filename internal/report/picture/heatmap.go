@@ -39,7 +39,7 @@ type heatCell struct {
 	Opacity string
 	Full    string
 	X, Y    float64
-	Text    string // the figure, where there is room for it
+	Text    string // the figure, if there is room for it
 }
 
 const (

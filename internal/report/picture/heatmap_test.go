@@ -41,7 +41,7 @@ columns:
 	}
 }
 
-// Where there are too many columns, those are drawn that have something to show.
+// If there are too many columns, the most informative ones are drawn.
 func TestHeatMapsChoose(t *testing.T) {
 	const columns = 100
 	c := &Correlations{}

@@ -111,7 +111,7 @@ func TestAreasFollowWeights(t *testing.T) {
 	})
 }
 
-// Every point stands within its square, whatever the numbers are.
+// Every point is within its square, for any numbers.
 func TestPointsStandInTheirSquare(t *testing.T) {
 	place := regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)h0`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 // named like a release, and have no certificate.
 const notPrivateName = "NOT-PRIVATE."
 
-// Compare writes what a run leaves that is not marked private: rows for comparison, and what
-// they are worth. There is no certificate, and nothing to give away.
+// Compare writes the results of a run that is not marked private: rows for comparison, and their figures. There
+// is no certificate, and nothing to publish.
 func (r *Release) Compare(ctx context.Context) (*Result, error) {
 	synthetic, err := r.rows()
 	if err != nil {

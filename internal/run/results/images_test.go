@@ -19,8 +19,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// Somebody's files under the names that a run of images writes stay, and are
-// nothing to a run of a table. Colour has its own name.
+// Existing files under the names that a run of images writes stay, and do not matter to a run of a table.
+// Colour images have their own name.
 func TestOutputsOfImages(t *testing.T) {
 	grey, colour := &partition.Image{Height: 1, Width: 1, Channels: 1},
 		&partition.Image{Height: 1, Width: 1, Channels: 3}
@@ -37,7 +37,7 @@ func TestOutputsOfImages(t *testing.T) {
 	}
 }
 
-// Rows in another form than the run's are somebody's too.
+// Rows in another form than the run's also belong to somebody else.
 func TestOutputsInAnotherForm(t *testing.T) {
 	out := write(t, map[string]string{"synthetic.csv": "mine"})
 	if name := filepath.Base(Files(out, nil, "parquet")["synthetic"]); name != "synthetic.parquet" {
@@ -49,8 +49,7 @@ func TestOutputsInAnotherForm(t *testing.T) {
 	}
 }
 
-// Large images are shown in smaller numbers, and not at all where one of each
-// class is too much for a page.
+// Large images are shown in smaller numbers, and not at all if one of each class is too large for a page.
 func TestLargeImages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
@@ -110,7 +109,7 @@ func TestFillPageOfImages(t *testing.T) {
 	}
 }
 
-// Real images that cannot be compared with are refused before anything is started.
+// Real images that cannot be compared are refused before anything is started.
 func TestRealImagesThatCannotBe(t *testing.T) {
 	images, labels, err := idx.Encode(idxtest.Bars(3), false)
 	testkit.Must(t, err)

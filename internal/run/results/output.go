@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Files names what a run leaves in its output folder. image is the schema's,
-// nil for tables, and form that in which rows are written.
+// Files names the files in a run's output folder. image is the schema's, nil for tables. form is the format of
+// the rows.
 func Files(out string, image *partition.Image, form string) map[string]string {
 	files := map[string]string{
 		"synthetic":   rowsPath(out, form),
@@ -42,7 +42,7 @@ func Files(out string, image *partition.Image, form string) map[string]string {
 
 func rowsPath(out, form string) string { return filepath.Join(out, "synthetic."+form) }
 
-// otherForm is the one that rows are not written in.
+// otherForm is the form in which the rows are not written.
 func otherForm(form string) string {
 	if form == tabular.CSV {
 		return tabular.Parquet
@@ -57,8 +57,8 @@ func CheckpointPath(out string) string { return filepath.Join(StateDir(out), "st
 // part is the path under which a file is written before it gets its name.
 func part(path string) string { return path + ".part" }
 
-// MakeOutput makes the output folder and finds what would keep the results from
-// being written, before a run is open: afterwards its budget is spent.
+// MakeOutput makes the output folder and finds anything that would prevent writing the results, before a run is
+// open: afterwards its budget is spent.
 func MakeOutput(out string, image *partition.Image, form string) error {
 	if err := checkForeign(out, image, form); err != nil {
 		return err
@@ -98,8 +98,8 @@ func MakeOutput(out string, image *partition.Image, form string) error {
 	return nil
 }
 
-// checkForeign refuses to write over results that no run in this folder left: a
-// run makes the state folder before anything else.
+// checkForeign refuses to overwrite results that no run in this folder wrote: a run makes the state folder
+// before anything else.
 func checkForeign(out string, image *partition.Image, form string) error {
 	if _, err := os.Lstat(StateDir(out)); err == nil {
 		return nil
@@ -134,7 +134,7 @@ const (
 	private fs.FileMode = 0o600
 )
 
-// WriteFile writes a file for all so that a crash leaves the old or the new one.
+// WriteFile writes a file that everybody may read. A crash leaves the old or the new one.
 func WriteFile(path string, fill func(*bytes.Buffer) error) error {
 	return writeFile(path, forAll, fill)
 }
@@ -144,7 +144,7 @@ func writeFile(path string, mode fs.FileMode, fill func(*bytes.Buffer) error) er
 	if err := fill(&b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	// A part of before may have another mode, which writing to it would keep.
+	// An old part may have another mode, which writing to it would keep.
 	if err := os.Remove(part(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write results: %w", err)
 	}

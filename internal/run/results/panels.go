@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// The names of pictures of rows that more than one report has.
+// The names of pictures of rows that several reports have.
 const (
 	LastGenerator = "last generator"
 	realTest      = "real test rows"

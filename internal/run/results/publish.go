@@ -40,14 +40,14 @@ type Made struct {
 
 // Release is everything that a run publishes.
 type Release struct {
-	// Run is the one whose releases paid for it, Of what was run.
+	// Run is the run whose releases paid for it. Of describes what was run.
 	Run string
 	Of  Of
 	// Notes are sentences for the certificate.
 	Notes []string
 	// Epsilon and Delta are the run's budget.
 	Epsilon, Delta float64
-	// Config is the text of the run.yaml, SharedConfig what of it is for others.
+	// Config is the text of the run.yaml, SharedConfig the part that others may see.
 	Config, SharedConfig string
 	// Sealing ends the run.
 	Sealing Sealing
@@ -62,7 +62,7 @@ type Release struct {
 	Real Real
 	// About is further information about the run.
 	About report.About
-	// Out is the output folder, Form what the rows are written in: tabular.CSV or tabular.Parquet.
+	// Out is the output folder. Form is the format of the rows: tabular.CSV or tabular.Parquet.
 	Out, Form string
 }
 
@@ -70,10 +70,10 @@ type Release struct {
 type Of struct {
 	Pipeline, Guarantee string
 	Teachers            int
-	Earlier             []string // runs that it went on from
+	Earlier             []string // runs that it continued
 }
 
-// rows are those that are released, with their weights.
+// rows returns the released rows, with their weights.
 func (r *Release) rows() (*partition.Table, error) {
 	if r.Made.Weights == nil {
 		return r.Made.Table, nil
@@ -81,7 +81,8 @@ func (r *Release) rows() (*partition.Table, error) {
 	return r.Made.Table.WithWeights(r.Made.Weights)
 }
 
-// Publish writes all files of a run that is given away: rows and model first, whose list the run is closed with.
+// Publish writes all files of a run that is published. Rows and model come first: the run is closed with their
+// list.
 func (r *Release) Publish(ctx context.Context) (*Result, error) {
 	synthetic, err := r.rows()
 	if err != nil {
@@ -130,8 +131,7 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		About:  r.About,
 		Points: panels(r.Made.Before, Snapshot{r.Name, synthetic}, r.Real.Test),
 	}
-	// The budget is spent: what cannot be compared must not keep the rest from
-	// being written.
+	// The budget is spent: a failed comparison must not prevent writing the rest.
 	failed := fillPage(ctx, &page, synthetic, r.Real)
 	if err := ctx.Err(); err != nil {
 		return nil, err

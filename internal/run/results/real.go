@@ -53,7 +53,7 @@ type Real struct {
 	Models      []string // nil for all
 	// HeldOut is the share of the units in Test; 0 if a file was named.
 	HeldOut float64
-	// Warnings say what is odd about the files and no error.
+	// Warnings describe oddities of the files that are not errors.
 	Warnings []string
 	// Images are the images with which a report of images compares, instead of tables.
 	Images realImages

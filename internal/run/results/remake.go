@@ -18,11 +18,11 @@ import (
 
 // ReportOptions name the source of a report and its destination.
 type ReportOptions struct {
-	// From is the output folder of a finished run, Out the folder of the report;
-	// the same where Out is empty.
+	// From is the output folder of a finished run. Out is the folder of the report; empty means the same
+	// folder.
 	From, Out string
-	// Test and Train are CSV or idx files of real rows to compare with. Without them the
-	// report holds nothing that is NOT PRIVATE.
+	// Test and Train are CSV or idx files of real rows to compare with. Without them nothing in the report is
+	// NOT PRIVATE.
 	Test, Train string
 	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
 	CoinFlips string
@@ -30,19 +30,19 @@ type ReportOptions struct {
 	Warn func(sentence string)
 }
 
-// ReportResult says what was made, and is the object of --format json.
+// ReportResult describes a written report, and is the object of --format json.
 type ReportResult struct {
 	Run          string  `json:"run"`
 	Epsilon      float64 `json:"epsilon"`
 	Delta        float64 `json:"delta"`
 	EpsilonSpent float64 `json:"epsilon_spent"`
 	Rows         int     `json:"rows"`
-	// StatedNotProven are fields of the certificate that the ledger, which it was
-	// verified against, does not know.
+	// StatedNotProven are fields of the certificate that the ledger, against which it was verified, does not
+	// contain.
 	StatedNotProven []string          `json:"stated_not_proven"`
 	NotPrivate      bool              `json:"not_private"`
 	Outputs         map[string]string `json:"outputs"`
-	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	// Utility holds measurements on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type Finished struct {
 	Certificate certificate.Certificate
 	rounds      []report.Round
 	synthetic   *partition.Table
-	Earlier     report.File // the report of the run, empty where there is none
+	Earlier     report.File // the report of the run, empty if there is none
 }
 
 // MakeReport makes the reports of a finished run again. Before it writes anything, it verifies the certificate
@@ -110,7 +110,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 }
 
 func ReadFinished(dir string) (*Finished, error) {
-	files := Files(dir, nil, tabular.CSV) // but for the rows, whose form the manifest says
+	files := Files(dir, nil, tabular.CSV) // except the rows, whose form is in the manifest
 	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		if compared, _ := filepath.Glob(filepath.Join(dir, notPrivateName+"*")); len(compared) > 0 {
@@ -184,7 +184,7 @@ func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 		"copy the folder again", dir, proof.ManifestFile, c.Run)
 }
 
-// about is what the earlier report said about the run, without what certificate and ledger say.
+// about returns what the earlier report said about the run, without the parts of certificate and ledger.
 func (f *Finished) about() report.About {
 	a := f.Earlier.About
 	a.Purpose, a.Study, a.Sites = f.Certificate.Purpose, f.Certificate.Study, nil
@@ -198,8 +198,8 @@ func LedgerLines(ledger []byte) [][]byte {
 	return bytes.Split(bytes.TrimRight(ledger, "\n"), []byte("\n"))
 }
 
-// readEarlier reads what only the run's own report knows: its configuration, its
-// time, how the answers were spread. A folder without one will do.
+// readEarlier reads what only the run's own report has: its configuration, its time, and the spread of the
+// answers. A folder may have no report.
 func readEarlier(path string, c certificate.Certificate) (report.File, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

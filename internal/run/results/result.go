@@ -10,12 +10,12 @@ type Result struct {
 	Asked
 	Rows    int               `json:"rows"`
 	Outputs map[string]string `json:"outputs"`
-	// Utility holds what was measured on real test rows. NOT PRIVATE.
+	// Utility holds measurements on real test rows. NOT PRIVATE.
 	Utility []UtilityResult `json:"utility_not_private,omitempty"`
 	// HeldOut is the share of the units that the run held out of its training for these figures.
 	HeldOut float64 `json:"held_out,omitempty"`
-	// NotPrivate says that the rows are for comparison: they were made or weighted by real
-	// ones, and have no certificate.
+	// NotPrivate says that the rows are for comparison: real rows shaped or weighted them, and they have no
+	// certificate.
 	NotPrivate bool `json:"not_private,omitempty"`
 	// Earlier are the runs that the stages followed. EpsilonSpent covers all of them together; Rounds, Queries and
 	// Answered are the stages' own.
@@ -34,7 +34,7 @@ type Protection struct {
 	EpsilonSpent float64 `json:"epsilon_spent"`
 }
 
-// Asked is what a run asked, and how many teachers answered.
+// Asked has the number of a run's questions, and of the teachers that answered.
 type Asked struct {
 	Rounds   int   `json:"rounds"`
 	Queries  int64 `json:"queries"`

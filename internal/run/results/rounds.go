@@ -23,8 +23,8 @@ func ReleasesOf(lines [][]byte, run string) []ledger.Entry {
 	return releases
 }
 
-// roundsOf gives the report the budget after each of a run's releases, which follow the run's plan in a verified
-// ledger, and the released answers of the rounds for which they are known.
+// roundsOf returns, for the report, the budget after each of a run's releases, which follow the run's plan in a
+// verified ledger, and the released answers of the rounds for which they are known.
 func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*report.Shares) []report.Round {
 	var rounds []report.Round
 	for _, e := range releases {
@@ -36,13 +36,11 @@ func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*rep
 	return rounds
 }
 
-// ErrOtherLedger says that a student knows releases that the ledger does not:
-// it learned them from another cluster, or the ledger was lost. A certificate
-// made from this ledger would name a cost that is too low.
+// ErrOtherLedger means that a student has releases that are not in the ledger: they come from another cluster,
+// or the ledger was lost. A certificate from this ledger would state a cost that is too low.
 var ErrOtherLedger = errors.New("the ledger does not hold the releases that the student learned from")
 
-// CheckReceipts compares what a student learned from with what the ledger was
-// charged for.
+// CheckReceipts compares the releases that a student learned from with the charges in the ledger.
 func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	paid := map[string]bool{}
 	for _, e := range releases {

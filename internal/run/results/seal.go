@@ -31,12 +31,12 @@ type Sealing struct {
 
 // Ended is what is known about a closed run.
 type Ended struct {
-	// Manifest is the hash with which the run was closed; nil if somebody else ended it. It is ignored if Free is
-	// set.
+	// Manifest is the hash with which the run was closed; nil if it was closed without one. It is ignored if
+	// Free is set.
 	Manifest   []byte
 	Ledger     [][]byte
 	Signatures []attest.Signature
-	// Free says that the results are made of a run that was closed before, at no cost.
+	// Free says that the results are made from a run that was closed before, at no cost.
 	Free bool
 }
 
@@ -47,9 +47,9 @@ type sealed struct {
 	sum      []byte // its SHA-256
 }
 
-// seal writes rows and model, lists them, and closes the run with the list. Where the run was closed with a list before
-// the student was stopped, the files of that are kept if they are all there: those that would be made now may differ
-// in the last bits.
+// seal writes rows and model, lists them, and closes the run with the list. If the student was stopped after it
+// closed the run with a list, and all files of that list are there, it keeps them: new files may differ in the
+// last bits.
 func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *partition.Table) (sealed,
 	*partition.Table, error) {
 	if r.Sealing.Closed != nil {
@@ -100,7 +100,7 @@ func (r *Release) kept(out map[string]string) (*partition.Table, []byte) {
 	return table, raw
 }
 
-// givenOut are the names, in its folder, of the files that a run gives out: rows, images and the model.
+// givenOut returns the names, in the run's folder, of the published files: rows, images and the model.
 func givenOut(folder string, out map[string]string) (names []string) {
 	for _, what := range []string{"synthetic", "images", "labels", "samples"} {
 		if path, ok := out[what]; ok {
@@ -136,9 +136,9 @@ func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports
 	return writeText(path, text)
 }
 
-// EndedIn is the end of the run whose results are in a folder.
+// EndedIn returns the end of the run whose results are in a folder.
 func EndedIn(folder string) (Ended, error) {
-	files := Files(folder, nil, tabular.CSV) // whatever the rows are in
+	files := Files(folder, nil, tabular.CSV) // for any form of the rows
 	raw, err := os.ReadFile(files["ledger"])
 	if err != nil {
 		return Ended{}, fmt.Errorf("read the ledger: %w", err)

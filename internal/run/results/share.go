@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// shareFolder is the subfolder of a run's output with the report that may be passed on.
+// shareFolder is the subfolder of a run's output with the report for others.
 const shareFolder = "shared"
 
-// share writes the report for others: what the page says without real rows, and without the names of a site's
-// files. It returns the files, which the student signs.
+// share writes the report for others: the page without real rows, and without the names of a site's files. It
+// returns the files, which the student signs.
 func (r *Release) share(ctx context.Context, page report.Page, synthetic *partition.Table) ([]proof.File, error) {
 	shared := report.Page{
 		Title: page.Title, Certificate: page.Certificate, Rounds: page.Rounds, Notes: page.Notes,

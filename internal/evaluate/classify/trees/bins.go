@@ -2,15 +2,14 @@ package trees
 
 import "slices"
 
-// The number of bins of a column: Usual is quick and enough for nearly everything; Most, the limit of a cell,
-// gives each value of most columns its own bin.
+// The number of bins of a column. Usual is quick and almost always enough. Most, the limit of a cell, gives
+// each value of most columns its own bin.
 const (
 	Usual = 256
 	Most  = 1 << 16
 )
 
-// Bins are a table whose numbers were replaced by the index of the interval
-// they fall in: column j of row i is cells[j][i].
+// Bins are a table whose numbers are replaced by the index of their interval: column j of row i is cells[j][i].
 type Bins struct {
 	rows  int
 	cells [][]uint16
@@ -46,8 +45,7 @@ func Bin(cells []float64, columns int, weight []float64, limit int) Bins {
 	return b
 }
 
-// distinct sorts the column and gives its distinct values with the weight of
-// the rows up to each.
+// distinct sorts the column and returns its distinct values with the cumulative weight of the rows up to each.
 func distinct(column, weight []float64) (values, mass []float64) {
 	rows := slices.Clone(column)
 	slices.Sort(column)
@@ -71,8 +69,7 @@ func distinct(column, weight []float64) (values, mass []float64) {
 	return values, mass
 }
 
-// binEnds gives the indices of the last values of fewer than limit bins, without
-// that of the last bin.
+// binEnds returns the indices of the last values of fewer than limit bins, without the last bin.
 func binEnds(values, mass []float64, limit int) []int {
 	var ends []int
 	last := len(values) - 1
@@ -95,7 +92,7 @@ func binEnds(values, mass []float64, limit int) []int {
 	return ends
 }
 
-// intervals gives the cuts behind the ends of bins, and the bins' extremes.
+// intervals returns the cuts after the ends of bins, and the bins' extremes.
 func intervals(values []float64, ends []int) (cuts, low, high []float64) {
 	cuts = make([]float64, 0, len(ends))
 	low, high = append(low, values[0]), make([]float64, 0, len(ends)+1)
@@ -106,7 +103,7 @@ func intervals(values []float64, ends []int) (cuts, low, high []float64) {
 	return cuts, low, append(high, values[len(values)-1])
 }
 
-// between is a number from low up to, but below high.
+// between is a number that is at least low and below high.
 func between(low, high float64) float64 {
 	cut := low + (high-low)/2
 	if !(cut < high) { // neighbouring floats

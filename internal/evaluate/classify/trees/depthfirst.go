@@ -5,31 +5,29 @@ import (
 	"math/rand/v2"
 )
 
-// DepthFirst grows trees of any depth on weighted rows, each split the one that
-// most lowers the squared loss (for labels: the Gini impurity). Nodes are split
-// until their targets are all equal or nothing divides them, as in scikit-learn,
-// even where a split gains nothing by itself.
+// DepthFirst grows trees of any depth on weighted rows. Each split is the one that lowers the squared loss most
+// (for labels: the Gini impurity). Nodes are split until their targets are all equal or no split exists, as in
+// scikit-learn, even if a split gains nothing by itself.
 type DepthFirst struct {
 	data   Bins
 	target []float64 // per row
 	weight []float64
 	// Depth is the largest depth of a tree; 0 means no limit.
 	Depth int
-	// LeafRows is the least number of rows in a leaf; 1 unless set.
+	// LeafRows is the smallest number of rows in a leaf; 1 unless set.
 	LeafRows float64
-	// With Random, Tried columns are tried at a node, more only while all tried are constant
-	// there.
+	// With Random, Tried columns are tried at a node, and more only if all of them are constant there.
 	Tried  int
 	Random *rand.Rand
-	// Leaf gives the value of a leaf; nil is the mean target.
+	// Leaf returns the value of a leaf; nil means the mean target.
 	Leaf func(rows []int32) float64
 
 	grown   Tree
 	columns []int
 	spare   []int32
-	nodeSum []float64 // weight times target of the rows in work, in their order
+	nodeSum []float64 // weight times target of the current node's rows, in their order
 	nodeW   []float64
-	cells   []sums // of the bins of the column in work
+	cells   []sums // of the bins of the current column
 }
 
 // NewDepthFirst grows trees for targets, one for each row of data. Targets and weights may change
@@ -56,8 +54,7 @@ func AllRows(n int) []int32 {
 	return rows
 }
 
-// Grow fits a tree to the rows, of which there is at least one, and changes
-// their order.
+// Grow fits a tree to the rows and changes their order. There must be at least one row.
 func (g *DepthFirst) Grow(rows []int32) Tree {
 	if g.Random != nil {
 		for j := range g.columns {
@@ -92,7 +89,7 @@ func (g *DepthFirst) node(at int, rows []int32, depth int) {
 	}
 }
 
-// gather adds up the rows and says whether their targets are all the same.
+// gather adds up the rows and tells whether their targets are all equal.
 func (g *DepthFirst) gather(rows []int32) (total sums, pure bool) {
 	pure = true
 	for k, i := range rows {
@@ -106,15 +103,15 @@ func (g *DepthFirst) gather(rows []int32) (total sums, pure bool) {
 	return total, pure
 }
 
-// best is the split to be made; column -1 says that there is none.
+// best returns the best split; column -1 means that there is none.
 func (g *DepthFirst) best(rows []int32, total sums) split {
 	best := split{column: -1}
 	whole := total.gain(0)
 	r := rules{
 		minRows: g.LeafRows,
-		// A side that has only what rounding left does not count.
+		// A side whose weight is only a rounding error does not count.
 		minCurve: 1e-12 * total.curve,
-		// Splits that gain the same but for rounding: the first is taken.
+		// Among splits with equal gain up to rounding, the first is taken.
 		margin: 1e-11 * whole,
 	}
 	// Any split is better than none.
@@ -138,7 +135,7 @@ func (g *DepthFirst) best(rows []int32, total sums) split {
 	return best
 }
 
-// try looks for a better split of column j; false if it is constant.
+// try looks for a better split on column j; it returns false if the column is constant.
 func (g *DepthFirst) try(j int, rows []int32, total sums, r rules, best *split) bool {
 	column := g.data.cells[j]
 	first, last := g.data.ends(j, rows)

@@ -2,14 +2,14 @@ package trees
 
 const (
 	minGain  = 1e-9
-	minCurve = 1e-3 // least sum of second derivatives of a leaf: nearly pure leaves stay whole
+	minCurve = 1e-3 // smallest sum of second derivatives of a leaf: nearly pure leaves stay whole
 )
 
 // LeafWiseOptions say how trees grow.
 type LeafWiseOptions struct {
-	Leaves       int     // per tree, at most
-	MinRows      int     // per leaf, at least, counted by weight
-	LearningRate float64 // what the value of a leaf is multiplied by
+	Leaves       int     // largest number per tree
+	MinRows      int     // smallest number per leaf, by weight
+	LearningRate float64 // factor of the value of a leaf
 	L2           float64 // added to the sum of second derivatives of a leaf
 }
 
@@ -35,7 +35,7 @@ type LeafWise struct {
 	weight     []float64 // per row
 	order      []int32   // rows, grouped by leaf
 	spare      []int32
-	leafSlope  []float64 // of the leaf in work, in the leaf's row order
+	leafSlope  []float64 // of the current leaf, in its row order
 	leafCurve  []float64
 	leafWeight []float64
 	free       [][]sums
@@ -116,7 +116,7 @@ func (g *LeafWise) measure(rows []int32) []sums {
 	for j, column := range g.data.cells {
 		part := histogram[g.offset[j]:g.offset[j+1]]
 		if len(part) == 1 {
-			continue // a constant column: nothing to divide
+			continue // a constant column has no split
 		}
 		for k, i := range rows {
 			cell := &part[column[i]]
@@ -163,8 +163,7 @@ func (g *LeafWise) divide(parent openLeaf) (left, right openLeaf) {
 	return left, right
 }
 
-// divideRows puts the rows up to the bin before the others, each in their order,
-// and gives their number.
+// divideRows puts the rows up to the bin before the others, keeps their order, and returns their number.
 func divideRows(rows, spare []int32, column []uint16, bin int) int {
 	lows, highs := 0, 0
 	for _, i := range rows {

@@ -1,10 +1,9 @@
 package trees
 
-// sums are the first and second derivatives of the loss over some rows, and the
-// rows' number. For the squared loss of weighted rows the derivatives are the sum
-// of weight times target (but for the sign) and the sum of weights; gain is then
-// the fall of the sum of squares, and for targets 0 and 1 half the fall of
-// weight times Gini impurity (Breiman et al. 1984).
+// sums are the first and second derivatives of the loss over some rows, and the number of rows. For the squared
+// loss of weighted rows the derivatives are, up to the sign, the sum of weight times target and the sum of
+// weights. gain is then the fall of the sum of squares, and for targets 0 and 1 half the fall of weight times
+// Gini impurity (Breiman et al. 1984).
 type sums struct {
 	slope, curve, rows float64
 }
@@ -22,8 +21,8 @@ type split struct {
 	left        sums
 }
 
-// rules say which splits are allowed. A later split takes the place of an
-// earlier one if its gain is larger by more than margin.
+// rules say which splits are allowed. A later split replaces an earlier one if its gain is larger by more than
+// margin.
 type rules struct {
 	l2, minRows, minCurve, margin float64
 }
@@ -34,7 +33,7 @@ func (r rules) scan(part []sums, total sums, column int, best *split) {
 	var left sums
 	for k := range len(part) - 1 {
 		if part[k].rows == 0 {
-			continue // the same division as the bin before
+			continue // the same split as at the previous bin
 		}
 		left = left.plus(part[k])
 		right := total.minus(left)

@@ -14,10 +14,10 @@ type Tree struct {
 
 // clique is a set of columns with a joint table.
 type clique struct {
-	columns []int // rising
+	columns []int // in rising order
 	// log holds the potentials and p the probabilities, the last column's cell running fastest.
 	log, p []float64
-	parent int // -1 of a root
+	parent int // -1 for a root
 	// separator are the columns shared with the parent. down and up map each cell of this clique's table, and of
 	// its parent's, to a cell of the separator.
 	separator []int
@@ -27,8 +27,8 @@ type clique struct {
 	scaled, top, sums []float64
 }
 
-// Build makes the tree whose cliques hold all of some sets of columns, with the uniform
-// distribution. Sizes are the cells of each column.
+// Build makes a tree whose cliques contain each of the given sets of columns, with the uniform distribution.
+// Sizes are the cells of each column.
 func Build(sizes []int, sets [][]int) *Tree {
 	t := &Tree{sizes: sizes}
 	for _, columns := range cliquesOf(sizes, sets) {
@@ -66,9 +66,8 @@ func cellsOf(sizes, columns []int) int {
 	return n
 }
 
-// cliquesOf are the maximal cliques of a triangulation of the graph in which the columns of each
-// set are neighbours. Columns are eliminated by the size of the table that this makes, the
-// smallest first.
+// cliquesOf returns the maximal cliques of a triangulation of the graph in which the columns of each set are
+// neighbours. Columns are eliminated in the order of the size of the table that this makes, the smallest first.
 func cliquesOf(sizes []int, sets [][]int) (cliques [][]int) {
 	n := len(sizes)
 	next := make([]map[int]bool, n)
@@ -132,7 +131,7 @@ func cliquesOf(sizes []int, sets [][]int) (cliques [][]int) {
 	return cliques
 }
 
-// within says that all of a rising list is in another.
+// within tells whether a rising list is a subset of another.
 func within(part, whole []int) bool {
 	i := 0
 	for _, w := range whole {
@@ -152,8 +151,8 @@ func shared(a, b []int) (both []int) {
 	return both
 }
 
-// join gives the cliques their parents: the spanning tree of the largest separators, which is a
-// junction tree.
+// join gives the cliques their parents: the spanning tree with the largest separators, which is a junction
+// tree.
 func (t *Tree) join() {
 	n := len(t.cliques)
 	weight, from := make([]int, n), make([]int, n)
@@ -217,7 +216,7 @@ func (t *Tree) index(columns, part []int) []int32 {
 	return out
 }
 
-// holding is the smallest clique with all of some columns, -1 for none.
+// holding returns the smallest clique that contains the columns, -1 for none.
 func (t *Tree) holding(columns []int) int {
 	best := -1
 	for i, c := range t.cliques {
@@ -228,5 +227,5 @@ func (t *Tree) holding(columns []int) int {
 	return best
 }
 
-// Holds says whether a clique has all of some columns, which rise.
+// Holds tells whether a clique contains the columns, which are in rising order.
 func (t *Tree) Holds(columns []int) bool { return t.holding(columns) >= 0 }

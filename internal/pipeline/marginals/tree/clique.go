@@ -4,12 +4,12 @@ import "math"
 
 // Clique is a clique of a tree with its table of probabilities.
 type Clique struct {
-	Columns []int // rising
-	Parent  int   // the place of a clique before it with which it shares columns, -1 for none
+	Columns []int // in rising order
+	Parent  int   // the place of an earlier clique with which it shares columns, -1 for none
 	Table   []float64
 }
 
-// Cliques are the cliques of the tree, parents first.
+// Cliques returns the cliques of the tree, parents first.
 func (t *Tree) Cliques() []Clique {
 	place := make([]int, len(t.cliques))
 	out := make([]Clique, 0, len(t.cliques))
@@ -25,8 +25,8 @@ func (t *Tree) Cliques() []Clique {
 	return out
 }
 
-// Of makes a tree of cliques as [Tree.Cliques] returns them. A clique's table is conditional on the columns shared
-// with its parent.
+// Of makes a tree from cliques as [Tree.Cliques] returns them. A clique's table is conditional on the columns
+// shared with its parent.
 func Of(sizes []int, cliques []Clique) *Tree {
 	t := &Tree{sizes: sizes}
 	for i, given := range cliques {

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Factor says by what the probability is multiplied of each cell of columns that a clique holds.
+// Factor multiplies the probability of each cell of columns in one clique.
 type Factor struct {
 	Columns []int
 	By      []float64
 }
 
-// Given is the distribution under conditions. It returns false if nothing is possible under them.
+// Given returns the distribution under conditions. It returns false if they rule out every row.
 func (t *Tree) Given(factors []Factor) (*Tree, bool) {
 	given := *t
 	given.cliques = slices.Clone(t.cliques)
@@ -31,9 +31,9 @@ func (t *Tree) Given(factors []Factor) (*Tree, bool) {
 	return &given, given.propagate()
 }
 
-// Draw draws rows, and returns the cells of each column. In each group of rows that agree in what
-// was drawn before, cells get the whole part of what they are expected to have, and chance decides
-// about the fractions alone: there is less noise in the rows than if each were drawn by itself.
+// Draw draws rows, and returns the cells of each column. It goes through the columns, in groups of rows with
+// equal cells so far. In a group each cell gets the whole part of its expected number, and only the fractions
+// are random: the rows have less noise than if each were drawn by itself.
 func (t *Tree) Draw(rows int, rng *rand.Rand) [][]int32 {
 	cells := make([][]int32, len(t.sizes))
 	for i := range cells {
@@ -61,7 +61,7 @@ func (t *Tree) drawClique(c *clique, rows int, cells [][]int32, rng *rand.Rand) 
 			choices[s] = append(choices[s], int32(j))
 		}
 	}
-	for j := range c.p { // of groups where all underflowed
+	for j := range c.p { // of groups in which every probability underflowed
 		if s := c.at(j); len(groups[s]) > 0 && (len(choices[s]) == 0 || c.p[choices[s][0]] == 0) {
 			choices[s] = append(choices[s], int32(j))
 		}
@@ -90,14 +90,14 @@ func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 	for _, j := range choices {
 		total += weights[j]
 	}
-	if total <= 0 { // what led here underflowed: anything is as good
+	if total <= 0 { // the probabilities of this group underflowed: any choice is as good
 		out := make([]int32, n)
 		for i := range out {
 			out[i] = choices[rng.IntN(len(choices))]
 		}
 		return out
 	}
-	// The order is random, since neighbours in a fixed order would never be rounded up together.
+	// The order is random: in a fixed order, neighbours would never be rounded up together.
 	order := rng.Perm(len(choices))
 	out := make([]int32, 0, n)
 	at, given := rng.Float64(), 0
@@ -107,7 +107,7 @@ func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
 		sum += weights[j] / total * float64(n)
 		upTo := int(sum)
 		if k == len(order)-1 {
-			upTo = n // but for rounding it is
+			upTo = n // exact, without rounding errors
 		}
 		for ; given < min(upTo, n); given++ {
 			out = append(out, j)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Measured is a noisy table of columns that rise: counts, each with the same variance.
+// Measured is a noisy table of columns in rising order. All counts have the same variance.
 type Measured struct {
 	Columns  []int
 	Counts   []float64
@@ -14,7 +14,7 @@ type Measured struct {
 	Of []int32
 }
 
-// Table adds up cells of the columns to those that are counted.
+// Table adds up cells of the columns to the counted cells.
 func (m *Measured) Table(cells []float64) []float64 {
 	if m.Of == nil {
 		return cells
@@ -26,11 +26,11 @@ func (m *Measured) Table(cells []float64) []float64 {
 	return out
 }
 
-// placed are the measured tables of some columns, in a clique that holds these.
+// placed are the measured tables of some columns, in a clique that contains these.
 type placed struct {
 	measured []Measured
 	clique   int
-	at       []int32 // the columns' cell of each of the clique's
+	at       []int32 // the columns' cell for each cell of the clique
 	p, g     []float64
 }
 
@@ -51,7 +51,7 @@ func (t *Tree) place(measured []Measured) (all []placed) {
 	return all
 }
 
-// slope is the contribution of the columns' cells to the loss, per record.
+// slope adds the derivatives of the loss by the columns' cells, per record.
 func (h *placed) slope(records float64) {
 	clear(h.g)
 	for _, m := range h.measured {
@@ -66,14 +66,14 @@ func (h *placed) slope(records float64) {
 	}
 }
 
-// Fit moves the distribution towards measured tables that cliques of the tree hold. It lowers the sum of their
-// squared errors over their variances, in at most the given number of steps. A repeated call continues. It returns
-// the loss.
+// Fit moves the distribution towards measured tables whose columns are in a clique. It lowers the sum of their
+// squared errors over their variances, in at most the given number of steps. A repeated call continues. It
+// returns the loss.
 func (t *Tree) Fit(records float64, measured []Measured, steps int) float64 {
 	all := t.place(measured)
 	t.propagate()
 	loss := t.loss(records, all)
-	// A step as if there was one table: no step that fits is far above it.
+	// The right step for a single table: no useful step is far above it.
 	rate := 0.0
 	for _, m := range measured {
 		rate = max(rate, 1/(records*records/m.Variance))
@@ -133,8 +133,8 @@ func (t *Tree) Fit(records float64, measured []Measured, steps int) float64 {
 	return loss
 }
 
-// loss is half the sum of all squared errors over their variances. It leaves the tables of the
-// distribution in what is placed.
+// loss is half the sum of all squared errors over their variances. It stores the tables of the distribution in
+// all.
 func (t *Tree) loss(records float64, all []placed) float64 {
 	sum := 0.0
 	for _, h := range all {
@@ -154,7 +154,7 @@ func (t *Tree) loss(records float64, all []placed) float64 {
 	return sum
 }
 
-// Lower makes cells of columns that a clique holds less likely by a factor of exp(-by).
+// Lower makes cells of columns in one clique less likely by a factor of exp(-by).
 func (t *Tree) Lower(columns []int, cells []bool, by float64) {
 	c := &t.cliques[t.holding(columns)]
 	for j, cell := range t.index(c.columns, columns) {
@@ -164,14 +164,13 @@ func (t *Tree) Lower(columns []int, cells []bool, by float64) {
 	}
 }
 
-// Forbid makes cells of columns that a clique holds impossible. It returns false if nothing is possible then.
+// Forbid makes cells of columns in one clique impossible. It returns false if no row is possible then.
 func (t *Tree) Forbid(columns []int, cells []bool) bool {
 	t.Lower(columns, cells, math.Inf(1))
 	return t.propagate()
 }
 
-// Take multiplies the distribution by another tree's, as far as the cliques of this one hold its
-// cliques.
+// Take multiplies the distribution by another tree's, for the cliques that are within a clique of this tree.
 func (t *Tree) Take(from *Tree) {
 	for _, c := range from.cliques {
 		at := t.holding(c.columns)

@@ -8,7 +8,7 @@ func (t *Tree) propagate() bool {
 	defer t.clear()
 	for i := len(t.order) - 1; i >= 0; i-- {
 		c := &t.cliques[t.order[i]]
-		// scaled now has the messages of all children. Each cell of the separator has a scale of its own: relative
+		// scaled now has the messages of all children. Each cell of the separator has its own scale: relative
 		// to the largest potential of the whole table some would underflow.
 		for s := range c.top {
 			c.top[s] = math.Inf(-1)
@@ -36,7 +36,7 @@ func (t *Tree) propagate() bool {
 			continue
 		}
 		for s, sum := range c.sums {
-			c.top[s] += math.Log(sum) // of an impossible one it is that of 0
+			c.top[s] += math.Log(sum) // of an impossible cell it is log 0
 		}
 		above := &t.cliques[c.parent]
 		for j, s := range c.up {
@@ -65,7 +65,7 @@ func (t *Tree) propagate() bool {
 	return true
 }
 
-// at is the cell of the separator that a cell of the clique is in.
+// at returns the cell of the separator that contains a cell of the clique.
 func (c *clique) at(cell int) int32 {
 	if c.parent < 0 {
 		return 0
@@ -79,7 +79,7 @@ func (t *Tree) clear() {
 	}
 }
 
-// Table returns the probabilities of the cells of columns that a clique holds.
+// Table returns the probabilities of the cells of columns in one clique.
 func (t *Tree) Table(columns []int) []float64 {
 	c := &t.cliques[t.holding(columns)]
 	out := make([]float64, cellsOf(t.sizes, columns))
@@ -96,7 +96,7 @@ func (t *Tree) Pair(a, b int) []float64 {
 	}
 	path := t.path(a, b)
 	n := t.sizes[a]
-	// joint has a row for each cell of a, over the cells of the separator that comes next.
+	// joint has a row for each cell of a, over the cells of the next separator.
 	var joint []float64
 	first := &t.cliques[path[0].clique]
 	joint = make([]float64, n*path[0].cells)
@@ -131,15 +131,15 @@ func (t *Tree) Pair(a, b int) []float64 {
 	return joint
 }
 
-// step is one clique of a path: enter and leave tell of each of its cells which cell of the
-// separators it is in, nil at the path's ends; cells is the size of that which it leaves by.
+// step is one clique of a path. enter and leave map each of its cells to a cell of the separators, nil at the
+// path's ends; cells is the size of the separator by which the path leaves it.
 type step struct {
 	clique       int
 	enter, leave []int32
 	cells        int
 }
 
-// path leads from a clique with column a to one with b, the shortest there is.
+// path is the shortest path from a clique with column a to one with b.
 func (t *Tree) path(a, b int) []step {
 	n := len(t.cliques)
 	near := make([][]int, n)

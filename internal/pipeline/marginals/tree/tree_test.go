@@ -43,7 +43,7 @@ func sums(sizes []int, p []float64, columns ...int) []float64 {
 	return out
 }
 
-// whole is the table over all columns that the tree stands for: the product of its potentials.
+// whole is the table over all columns that the tree represents: the product of its potentials.
 func whole(t *Tree) []float64 {
 	all := make([]int, len(t.sizes))
 	for i := range all {
@@ -78,7 +78,7 @@ func distance(a, b []float64) (d float64) {
 var someSets = [][]int{{0, 1}, {1, 2}, {2, 3}, {0, 3}, {3, 4}, {5, 6}}
 var someSizes = []int{2, 3, 4, 2, 3, 2, 5, 3}
 
-// Messages give what summing over everything gives, for cliques and for any two columns.
+// Messages give the same tables as summing over everything, for cliques and for any two columns.
 func TestTablesAreThoseOfThePotentials(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	tree := Build(someSizes, someSets)
@@ -128,7 +128,7 @@ func TestTablesAreThoseOfThePotentials(t *testing.T) {
 	}
 }
 
-// A fit to exact tables meets them, and where they say nothing columns are independent.
+// A fit to exact tables meets them, and columns are independent where the tables say nothing.
 func TestFitMeetsTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	p := joint(someSizes, rng)

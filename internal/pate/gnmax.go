@@ -12,12 +12,6 @@ import (
 //
 // at most 1 - 1/m for m classes. The difference of two noises is N(0, 2 sigma²). The bound is for continuous
 // noise; with the integer noise of package gnmax another class wins slightly more often.
-//
-//	q = sum over the other classes j of 1/2 erfc((n_max - n_j) / (2 sigma)),
-//
-// at most 1 - 1/m for m classes. The difference of two noises is N(0, 2 sigma²).
-// It is for continuous noise; the whole-numbered noise of package gnmax loses a
-// little more often.
 func gnmaxLogQ(votes []int64, sigma float64) float64 {
 	return unionBound(votes, func(gap float64) float64 { return logTailAt(gap / sigma / math.Sqrt2) })
 }
@@ -72,12 +66,7 @@ func (l likelyOutcome) theorem(alpha float64) float64 {
 	return logOfSum(l.log1q+(alpha-1)*l.logA, l.logQ+(alpha-1)*l.logB) / (alpha - 1)
 }
 
-// rdp is the smaller of both; never below zero, not even by rounding.
-//
-// What it promises: D_alpha(M(D) || M(D')) is at most this for the dataset D
-// with these votes and every neighbour D'. What it does not: the divergence the
-// other way round, M(D') from M(D), has the bound of the votes of D'. Nor does
-// it cover a mechanism that releases noisy counts beside the winner.
+// theorem is the right side of Theorem 6. It holds if applies is true and alpha is at most mu1.
 func (l likelyOutcome) rdp(alpha float64) float64 {
 	best := l.independent(alpha)
 	if l.applies && alpha < l.mu1 {

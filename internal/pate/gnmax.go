@@ -62,7 +62,11 @@ func (l likelyOutcome) theorem(alpha float64) float64 {
 	return logOfSum(l.log1q+(alpha-1)*l.logA, l.logQ+(alpha-1)*l.logB) / (alpha - 1)
 }
 
-// theorem is the right side of Theorem 6. It holds if applies is true and alpha is at most mu1.
+// rdp is the smaller of both bounds. It is never below zero, not even by rounding.
+//
+// What it promises: D_alpha(M(D) || M(D')) is at most this for the dataset D with these votes and every neighbour D'.
+// It does not bound the other direction, M(D') from M(D), which has the bound for the votes of D'. It does not cover a
+// mechanism that also releases noisy counts.
 func (l likelyOutcome) rdp(alpha float64) float64 {
 	best := l.independent(alpha)
 	if l.applies && alpha < l.mu1 {

@@ -101,8 +101,8 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 	return nil
 }
 
-// Take returns the rows added since the last call and releases them. A builder can so read a table of any size,
-// which End ends.
+// Take returns the rows added since the last call and releases them. So a builder can read a table of any
+// size; End ends it.
 func (b *Builder) Take() *partition.Table {
 	t := b.table
 	b.table, b.most = partition.NewTable(b.schema), 0

@@ -62,7 +62,7 @@ func laplaceRatio(counts [2]int64, lambda float64) func(int32, []int64) float64 
 	}
 }
 
-// moved is how much farther the noise is from zero if the centre is moved by the given amount.
+// moved is how much farther a draw of noise is from a centre at by than from zero.
 func moved(noise, by int64) float64 {
 	return math.Abs(float64(noise-by)) - math.Abs(float64(noise))
 }

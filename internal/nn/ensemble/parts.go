@@ -49,7 +49,7 @@ func (e *Ensemble) take(s *trainer, model, class int, real *Examples, w, m, v []
 		if e.ended() {
 			return
 		}
-		if real.View != nil && (i == 0 || real.View.Len(class) > e.job.rows) { // otherwise they are the same in each step
+		if real.View != nil && (i == 0 || real.View.Len(class) > e.job.rows) { // otherwise they stay the same
 			rows = s.some(real.View, class, e.job.rows)
 		}
 		clear(s.Grad)

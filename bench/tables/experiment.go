@@ -28,7 +28,7 @@ type experiment struct {
 	groups func() ([]group, error)
 	// show writes the tables of groups; nil stands for [groupTables].
 	show func([]*outcome, []group) string
-	// flags adds some of its own, done works on all outcomes at the end. Both may be nil.
+	// flags adds the experiment's own flags; done processes all outcomes at the end. Both may be nil.
 	flags func(*cobra.Command)
 	done  func([]*outcome) error
 }

@@ -54,9 +54,8 @@ func (d *draws) bernoulliExpOne() bool {
 	return false
 }
 
-// bernoulliExp is true with probability exp(-(hi 2^64 + lo)/denominator) (the
-// same, second case): e^-gamma is as many factors e^-1 as gamma has whole parts,
-// and one for the rest.
+// bernoulliExp is true with probability exp(-(hi 2^64 + lo)/denominator) (the same, second case): e^-gamma is the
+// product of floor(gamma) factors e^-1 and one factor for the rest.
 func (d *draws) bernoulliExp(hi, lo, denominator uint64) bool {
 	if hi == 0 && lo < denominator {
 		return d.bernoulliExpFraction(lo, denominator)

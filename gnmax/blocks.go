@@ -16,19 +16,19 @@ const leastBlocks = 1 << 10
 
 // blocks draws discrete Gaussian noise of a large variance v = t w/q, exactly, by rejection from a histogram.
 //
-// Magnitudes are divided into blocks of as many whole numbers, T = ceil(t/16). Block k is chosen with probability
+// Magnitudes are divided into blocks of T = ceil(t/16) integers each. Block k is chosen with probability
 // proportional to exp(-k²/(2 16²)), then y = k T + u with u uniform below T, and a sign. Since v <= t² <= (16 T)²,
 //
 //	y²/(2 v) >= (k T)²/(2 v) >= k²/(2 16²),
 //
-// so that y is kept with probability exp(-x), x = y²/(2 v) - k²/(2 16²) >= 0: what is kept has probability
-// proportional to exp(-y²/(2 v)). Zero would come up with both signs, so one of them is refused.
+// so y is kept with probability exp(-x), x = y²/(2 v) - k²/(2 16²) >= 0. Kept values have probability proportional
+// to exp(-y²/(2 v)). Zero would occur with both signs, so one of them is rejected.
 //
-// (v <= t² as w <= t q: see [sigmaOfVariance].) This is the rejection method (von Neumann 1951), with lazy comparisons
-// (Karney 2016). Both decisions compare a uniform number with one that is not rational. 64 bits of the first are
-// drawn, and compared with whole numbers on either side of the second, which are proven. They decide but for once in
-// 2^50 times. Then both get more bits, until they do ([draws.exactBlock], [blocks.exactlyKept]). No floating-point
-// number has a part in it.
+// (v <= t² as w <= t q: see [sigmaOfVariance].) This is the rejection method (von Neumann 1951), with lazy
+// comparisons (Karney 2016). Both decisions compare a uniform number with an irrational one. 64 bits of the first
+// are drawn and compared with proven integer bounds on the second. These decide except once in 2^50 times. Then
+// both numbers get more bits until the comparison is decided ([draws.exactBlock], [blocks.exactlyKept]). No
+// floating-point numbers are used.
 type blocks struct {
 	s     Sigma
 	width uint64 // T
@@ -74,8 +74,8 @@ func (b *blocks) draw(d *draws) int64 {
 // exponent bounds 2^64 x: low <= 2^64 x <= high. It returns false if x is 1/2 or more, or if y² does not fit, which is
 // rare.
 //
-// With e the rest of the division, y² factor/2^shift = 2^64 y²/(2 v) - y² e/2^shift with 0 <= e < 1, and rounding down
-// takes less than one from it. The term in k is whole: 2^64 k²/512.
+// With e the remainder of the division, y² factor/2^shift = 2^64 y²/(2 v) - y² e/2^shift with 0 <= e < 1, and
+// rounding down subtracts less than one. The term in k is an integer: 2^64 k²/512.
 func (b *blocks) exponent(k, y uint64) (low, high uint64, ok bool) {
 	if y >= 1<<32 {
 		return 0, 0, false
@@ -98,7 +98,8 @@ func (b *blocks) exponent(k, y uint64) (low, high uint64, ok bool) {
 //
 //	1 - exp(-x) = x - x²/2 + x³/6 - ...,
 //
-// which is at most a sum of an odd number of terms, and at least one of an even number, since they shrink.
+// which is at most a partial sum with an odd number of terms, and at least one with an even number, since the
+// terms decrease.
 func (b *blocks) kept(d *draws, k, y uint64) bool {
 	low, high, ok := b.exponent(k, y)
 	if !ok {
@@ -233,9 +234,9 @@ func (d *draws) exactBlock(lead uint64) uint64 {
 	return 0
 }
 
-// blockBounds bounds 2^p P[block <= k] for all k, up to the blocks with almost no weight. The weights are exp(-k²/512),
-// each the previous one times exp(-(2k+1)/512). From k = 128 on each weight is below 0.61 times the previous one, so
-// all later weights together are below three times the next.
+// blockBounds bounds 2^p P[block <= k] for all k, up to the blocks with almost no weight. The weights are
+// exp(-k²/512), each the previous one times exp(-(2k+1)/512). From k = 128 on each weight is below 0.61 times the
+// previous one, so all later weights together are less than three times the next one.
 func blockBounds(p uint) (lows, highs []*big.Int) {
 	const divisor = 2 * perScale * perScale
 	precision := p + 64

@@ -12,36 +12,32 @@ import (
 // noise ([NewGaussianSum]) for such vectors.
 var ErrDimension = errors.New("too many entries for norm-Gamma noise")
 
-// NormGamma releases a vector of whole numbers whose L2 norm is bounded in how far
-// one privacy unit moves it, as pure DP: the noise z has a probability proportional
-// to exp(-|z|_2/s), so that its length is about Gamma distributed, of shape the
-// dimension d and scale s, and its direction uniform (Chaudhuri, Monteleoni,
-// Sarwate 2011, Algorithm 1; there on real numbers). Independent Laplace noise
-// needs a bound in the L1 norm, which is up to sqrt(d) times the one in L2.
+// NormGamma releases an integer vector with pure DP, if one privacy unit moves it by a bounded L2 norm. The noise
+// z has a probability proportional to exp(-|z|_2/s): its length is approximately Gamma distributed with shape d,
+// the dimension, and scale s, and its direction is uniform (Chaudhuri, Monteleoni, Sarwate 2011, Algorithm 1;
+// there on real numbers). Independent Laplace noise needs a bound in the L1 norm, which is up to sqrt(d) times the
+// one in L2.
 //
-// Why this is private: let c(z) be 2^10 |z|_2 rounded up; the noise is drawn exactly
-// from probabilities proportional to exp(-c(z)/(2^10 s)). On the lattice of whole
-// numbers their sum is the same wherever the noise is moved. An output y has from
-// two neighbours' values a and b, whole numbers too with |a-b|_2 <= sensitivity,
-// probabilities of the ratio exp((c(y-b) - c(y-a))/(2^10 s)); by the triangle
-// inequality, and as rounding adds less than 1,
+// Why this is private: let c(z) be 2^10 |z|_2 rounded up; the noise is drawn exactly from probabilities
+// proportional to exp(-c(z)/(2^10 s)). On the integer lattice their sum does not change when the noise is moved.
+// Let a and b be the integer values of two neighbours, with |a-b|_2 <= sensitivity. The probabilities of an output
+// y then have the ratio exp((c(y-b) - c(y-a))/(2^10 s)). By the triangle inequality, and as rounding adds less
+// than 1,
 //
 //	c(y-b) - c(y-a)  <  2^10 |y-b|_2 + 1 - 2^10 |y-a|_2  <=  2^10 sensitivity + 1,
 //
-// and s is (sensitivity + 2^-10)/epsilon, rounded up. So the release is (epsilon, 0)-DP,
-// and no irrational number has a part in it.
+// and s is (sensitivity + 2^-10)/epsilon, rounded up. So the release is (epsilon, 0)-DP, and no irrational numbers
+// are used.
 //
-// Charge {kind: laplace, epsilon}. Why: package privacy accounts for that kind by what
-// holds of every (epsilon, 0)-DP mechanism, in each of its accountants: the sum of epsilons,
-// the Gaussian DP and the Rényi divergences that pure DP implies, and the losses of
-// randomized response, which dominates them all (Kairouz, Oh, Viswanath 2015).
-// Nothing in it is tighter for noise that is one Laplace variable.
+// Charge {kind: laplace, epsilon}. Why: package privacy accounts for that kind by what holds for every (epsilon,
+// 0)-DP mechanism, in each of its accountants: the sum of epsilons, the Gaussian DP and the Rényi divergences that
+// pure DP implies, and the losses of randomized response, which dominates them all (Kairouz, Oh, Viswanath 2015).
+// No accountant uses a tighter bound for a single Laplace variable.
 //
-// Time: a draw is by rejection, and takes about 0.7 x 1.32^d proposals, whatever the
-// values are: about 1 ms for 20 entries, 30 ms for 30, a second for 40, as measured.
-// Longer vectors are refused.
+// Time: a draw uses rejection and takes about 0.7 x 1.32^d proposals, independent of the values: about 1 ms for 20
+// entries, 30 ms for 30, a second for 40, as measured. Longer vectors are refused.
 //
-// A NormGamma is immutable and may be used by several goroutines at once.
+// A NormGamma is immutable and safe for concurrent use.
 type NormGamma struct {
 	dimension int
 	noise     radial

@@ -7,9 +7,8 @@ import "fmt"
 // in fixed point, where `unit` stands for 1. Charge it as
 // {kind: laplace, epsilon, count: 1}.
 //
-// Why this is private: the probability of one output changes by at most
-// exp(|d_i| epsilon/unit) where count i changes by d_i, and the |d_i| add up to
-// at most unit (Dwork and Roth 2014, Theorem 3.6, on the integers; Ghosh,
+// Why this is private: if count i changes by d_i, the probability of its output changes by at most exp(|d_i|
+// epsilon/unit), and the |d_i| add up to at most unit (Dwork and Roth 2014, Theorem 3.6, on the integers; Ghosh,
 // Roughgarden, Sundararajan 2012).
 func LaplaceCounts(src *Source, counts []int64, unit int64, epsilon float64) ([]int64, error) {
 	if unit <= 0 {

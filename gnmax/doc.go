@@ -1,22 +1,19 @@
 // Package gnmax adds exact noise to private numbers and decides votes with it.
 //
-// Start with [NewSource] and a mechanism: [NewGNMax], [NewConfident] and
-// [NewLNMax] decide votes, [NewGaussianSum] releases sums of bounded vectors
-// (which [Encode] makes), [NewNormGamma] short vectors with pure DP,
-// [NewExponential] selects by score, and [LaplaceCounts] is for counts that are
-// not votes, and for other vectors with a bound in the L1 norm. The comment of each names
-// the event of package privacy that pays for an answer, and says why that is enough.
+// Start with [NewSource] and a mechanism: [NewGNMax], [NewConfident] and [NewLNMax] decide votes, [NewGaussianSum]
+// releases sums of bounded vectors (which [Encode] makes), [NewNormGamma] releases short vectors with pure DP, and
+// [NewExponential] selects by score. [LaplaceCounts] is for counts other than votes, and for other vectors with a
+// bound in the L1 norm. Each comment names the event of package privacy that pays for an answer, and says why that
+// is enough.
 //
 // # Exact
 //
-// Noise is drawn from the discrete Gaussian and the discrete Laplace
-// distribution by rejection over integers (Canonne, Kamath, Steinke 2020,
-// Algorithms 1 to 3; Gaussian noise above some 1,000 from a histogram, see gnmax/blocks.go), and norm-Gamma noise from
-// the discrete Laplace distribution, with random bits of crypto/rand. Every decision compares
-// integers with integers: no floating-point number, and none of the attacks on
-// floating-point noise (Mironov 2012), has a part in it. Parameters given as
-// float64 are replaced by fractions on the safe side: a little more noise,
-// never less, by less than one part in 10^7.
+// Noise is drawn from the discrete Gaussian and the discrete Laplace distribution by rejection over integers
+// (Canonne, Kamath, Steinke 2020, Algorithms 1 to 3; Gaussian noise above some 1,000 from a histogram, see
+// gnmax/blocks.go), and norm-Gamma noise from the discrete Laplace distribution, with random bits of crypto/rand.
+// Every decision compares integers with integers: no floating-point numbers are used, so the attacks on
+// floating-point noise (Mironov 2012) do not apply. Parameters given as float64 are replaced by fractions on the
+// safe side: a little more noise, never less, by less than one part in 10^7.
 //
 // # The charge for discrete Gaussian noise
 //
@@ -59,26 +56,20 @@
 //
 // # Larger moves and vectors
 //
-// Nothing above needs a move by 1. For a vector whose entries move by whole
-// numbers d_1, d_2, ... under independent noise, entry j is |d_j|/sigma-GDP, and
-// the product of these trade-off functions is that of their composition: the
-// vector is ||d||/sigma-GDP with the L2 norm (Dong, Roth, Su 2019, Theorem 3.2
-// and Corollary 3.3). No finer lattice and no more noise is needed than for one
-// vote, as long as all moves are whole: this is why vectors are rounded before
-// they are added, and why sigma counts in whole steps. Releases compose in the
-// same way, adaptively too. Rényi and concentrated DP of the same size hold even
-// without a margin (Canonne, Kamath, Steinke 2020, Proposition 5 and
-// Theorem 14).
+// Nothing above requires a move by 1. For a vector whose entries move by whole numbers d_1, d_2, ... under
+// independent noise, entry j is |d_j|/sigma-GDP, and the product of these trade-off functions is that of their
+// composition: the vector is ||d||/sigma-GDP with the L2 norm (Dong, Roth, Su 2019, Theorem 3.2 and Corollary
+// 3.3). As long as all moves are integers, the lattice and the noise of one vote are enough. This is why vectors
+// are rounded before they are added, and why sigma is in whole steps. Releases compose in the same way, adaptively
+// too. Rényi and concentrated DP of the same size hold even without a margin (Canonne, Kamath, Steinke 2020,
+// Proposition 5 and Theorem 14).
 //
 // # What it does not promise
 //
-// Rejection sampling takes a time that depends on what is drawn, and exponential
-// selection a time that depends on the scores. Who can time single draws learns
-// something of the noise; a round of many queries over a network hides most of
-// that, and nothing here hides the rest. Whether a query passed a threshold
-// shows in the time as well, but that is part of the release. Adding and
-// comparing takes no time that depends on the numbers, apart from the lot among
-// equal noisy counts, which are released or forgotten with it. Encoding a unit's
-// vector happens at its site, and takes a second pass for some vectors. Memory
-// that held random bytes is not wiped.
+// The time of rejection sampling depends on what is drawn, and the time of exponential selection on the scores. An
+// observer that can time single draws learns something about the noise. A round of many queries over a network
+// hides most of that; nothing here hides the rest. The time also shows whether a query passed a threshold, but
+// that is part of the release. The time of adding and comparing does not depend on the numbers, except for the
+// random choice among equal noisy counts, which are released or discarded with it. Encoding a unit's vector
+// happens at its site, and takes a second pass for some vectors. Memory that held random bytes is not wiped.
 package gnmax

@@ -2,11 +2,12 @@ package gnmax
 
 import "math/big"
 
-// expBounds returns whole numbers with low <= 2^p exp(-n/denominator) <= high, for n >= 0; they are few apart.
+// expBounds returns whole numbers with low <= 2^p exp(-n/denominator) <= high, for n >= 0. The two bounds are
+// close.
 //
-// With r = n/(denominator 2^j) at most 1/2, exp(-r) lies between two sums of its series that follow each other, whose
-// terms shrink and alternate. Squared j times it is exp(-n/denominator). Each step is rounded down for low and up for
-// high.
+// With r = n/(denominator 2^j) at most 1/2, exp(-r) lies between two consecutive partial sums of its series, whose
+// terms decrease and alternate in sign. Squaring it j times gives exp(-n/denominator). Each step is rounded down
+// for low and up for high.
 func expBounds(n, denominator *big.Int, p uint) (low, high *big.Int) {
 	halvings := uint(max(0, n.BitLen()-denominator.BitLen()+2))
 	precision := p + 2*halvings + 32
@@ -18,7 +19,7 @@ func expBounds(n, denominator *big.Int, p uint) (low, high *big.Int) {
 		divisor := new(big.Int).Mul(denominator, big.NewInt(i))
 		least.Quo(least.Mul(least, n), divisor)
 		most.Add(most.Quo(most.Mul(most, n), divisor), big.NewInt(1))
-		if least.Sign() == 0 && i%2 == 1 { // the rest of the series is at most this term, and takes from it
+		if least.Sign() == 0 && i%2 == 1 { // the rest of the series is negative, and at most this term in size
 			low.Sub(low, most)
 			break
 		}

@@ -9,7 +9,7 @@ func (d *draws) exponential(scores []int64, scale Scale) int64 {
 		largest = max(largest, u)
 	}
 	n := uint64(len(scores))
-	// One trial in n succeeds, or more: (1-1/n)^(1024 n) is below 10^-444.
+	// At least one trial in n succeeds: (1-1/n)^(1024 n) is below 10^-444.
 	for range 1024 * n {
 		i := d.uniform(n)
 		hi, lo := bits.Mul64(uint64(largest-scores[i]), scale.den)

@@ -14,25 +14,19 @@ var ErrScores = errors.New("unusable scores")
 // exp(epsilon u(r)/(2 s)), where one privacy unit changes no score u by more
 // than s, exactly.
 //
-// Why this is private: a candidate's weight changes by a factor of at most
-// exp(epsilon/2), and so does the sum of all weights (McSherry and Talwar 2007,
-// Theorem 6; Dwork and Roth 2014, Theorem 3.10). Weights are relative to the
-// largest score here, which takes the same factor from all of them. What is
-// more, the logarithms of all candidates' probability ratios between two
-// neighbours lie within epsilon of each other (bounded range: Durfee and Rogers
-// 2019); package privacy composes selections by that. It needs the weights as
-// they are: a variant with the same epsilon, such as permute-and-flip, does not
-// have it. Charge {kind: exponential, epsilon}.
+// Why this is private: a candidate's weight changes by a factor of at most exp(epsilon/2), and so does the sum of
+// all weights (McSherry and Talwar 2007, Theorem 6; Dwork and Roth 2014, Theorem 3.10). Weights here are relative
+// to the largest score, which divides all of them by the same factor. In addition, the log probability ratios of
+// all candidates between two neighbours lie within epsilon of each other (bounded range: Durfee and Rogers 2019),
+// and package privacy composes selections by that. Variants with the same epsilon, such as permute-and-flip, do
+// not have this property. Charge {kind: exponential, epsilon}.
 //
-// Time: each trial takes a uniform candidate and keeps it with the probability
-// exp(-epsilon (max - u)/(2 s)). A candidate of the largest score is always
-// kept, so that n candidates need n trials on average or fewer: n/(sum of these
-// probabilities). Their number depends on the scores, more openly than the time
-// of noise depends on noise. Answer at an hour set beforehand where somebody
-// could time it.
+// Time: each trial takes a uniform candidate and keeps it with the probability exp(-epsilon (max - u)/(2 s)). A
+// candidate with the largest score is always kept, so n candidates need at most n trials on average: n/(sum of
+// these probabilities). The number of trials depends on the scores, more visibly than the time of noise depends on
+// the noise. If somebody could time the answer, send it at a time fixed in advance.
 //
-// An ExponentialMechanism is immutable and may be used by several goroutines at
-// once.
+// An ExponentialMechanism is immutable and safe for concurrent use.
 type ExponentialMechanism struct {
 	scale Scale // 2 s/epsilon, rounded up: never more than epsilon
 }

@@ -15,9 +15,9 @@ const minShare = 8
 //
 // Why this is private: h honest parties each add discrete Gaussian noise of variance parameter v/h, where v is the
 // variance parameter that the whole noise needs. The sum of n discrete Gaussians of standard deviation s is the
-// discrete Gaussian of variance n s², up to [ShareError] in the logarithm of each probability (Kairouz, Liu, Steinke
-// 2021, Theorem 9). At s >= 8 that is below 1e-270 for any number of parties, so no accountant's figure changes. Shares
-// of further parties are independent of these, and add to a sum that is already private.
+// discrete Gaussian of variance n s², up to [ShareError] in the logarithm of each probability (Kairouz, Liu,
+// Steinke 2021, Theorem 9). At s >= 8 that is below 1e-270 for any number of parties, so no accountant's figure
+// changes. Shares of further parties are independent, and are added to a sum that is already private.
 type Share struct{ noise Sigma }
 
 // Share returns the part of the noise that each of the given number of honest parties adds, so that their noise alone

@@ -10,34 +10,28 @@ import (
 // ErrSum matches, with errors.Is, the error for a sum that cannot be released. The message contains none of its values.
 var ErrSum = errors.New("unusable sum")
 
-// GaussianSum releases a sum of bounded vectors with Gaussian noise. Datasets
-// are neighbours when one privacy unit is added or removed; its vector of whole
-// numbers, as [Encode] makes it, has an L2 norm of at most the bound. Where a
-// unit is replaced by another, the sum moves by up to twice the bound: make the
-// mechanism with twice the bound.
+// GaussianSum releases a sum of bounded vectors with Gaussian noise. Datasets are neighbours when one privacy unit
+// is added or removed; its vector of whole numbers, as [Encode] makes it, has an L2 norm of at most the bound. If
+// neighbours replace a unit by another, the sum moves by up to twice the bound: make the mechanism with twice the
+// bound.
 //
-// Why this is private: entry j of the sum changes by a whole number d_j and has
-// noise of its own, so that its change is no easier to see than d_j/sigma-GDP
-// (see the package's documentation, which proves it for every whole d_j).
-// Independent entries compose to sqrt(sum of d_j²)/sigma-GDP (Dong, Roth, Su
-// 2019, Theorem 3.2 and Corollary 3.3), however many they are. With sigma =
-// multiplier x bound that is 1/multiplier-GDP: charge {kind: gaussian, sigma:
-// multiplier, sensitivity: 1}. Concentrated DP of the same size holds
-// too (Canonne, Kamath, Steinke 2020, Theorem 14).
+// Why this is private: entry j of the sum changes by an integer d_j and has independent noise, so its change is at
+// most d_j/sigma-GDP (see the package's documentation, which proves it for every whole d_j). Independent entries
+// compose to sqrt(sum of d_j²)/sigma-GDP (Dong, Roth, Su 2019, Theorem 3.2 and Corollary 3.3), for any number of
+// entries. With sigma = multiplier x bound that is 1/multiplier-GDP: charge {kind: gaussian, sigma: multiplier,
+// sensitivity: 1}. Concentrated DP of the same size holds too (Canonne, Kamath, Steinke 2020, Theorem 14).
 //
-// Sums over Poisson samples, in which each privacy unit is with probability rate (see
-// [Source.PoissonSample]), independent of all others and of what was released before, are
-// charged as {kind: subsampled-gaussian, rate, noise_multiplier: multiplier}. The sample
-// stays secret, as does its size. Why the noise is enough for that: fix one unit, its
-// vector d and the sample of all others. With the unit the release is (1-rate) P + rate Q,
-// without it P, where P is the noise around the others' sum and Q the same moved by d.
-// Telling P from Q is no easier than telling N(0, 1) from N(1/multiplier, 1), as above, so
-// one random map takes these two normals to P and Q (Blackwell 1953); it takes their
-// mixture to the mixture. The others' sample is drawn alike on both sides, and mixing over
-// it makes telling no easier (hockey-stick divergences are jointly convex). That is the
-// pair that subsampled-gaussian events are accounted by.
+// A sum over a Poisson sample contains each privacy unit with probability rate (see [Source.PoissonSample]),
+// independent of all others and of earlier releases. It is charged as {kind: subsampled-gaussian, rate,
+// noise_multiplier: multiplier}. The sample and its size stay secret. Why the noise is enough for that: fix one
+// unit, its vector d and the sample of all others. With the unit the release is (1-rate) P + rate Q, without it P,
+// where P is the noise around the others' sum and Q the same moved by d. Distinguishing P from Q is no easier than
+// distinguishing N(0, 1) from N(1/multiplier, 1), as above. So one random map takes these two normals to P and Q
+// (Blackwell 1953), and their mixture to the mixture. The others' sample has the same distribution on both sides,
+// and mixing over it makes distinguishing no easier (hockey-stick divergences are jointly convex).
+// Subsampled-gaussian events are accounted for by this pair.
 //
-// A GaussianSum is immutable and may be used by several goroutines at once.
+// A GaussianSum is immutable and safe for concurrent use.
 type GaussianSum struct{ sigma Sigma }
 
 // NewGaussianSum makes a release for vectors of L2 norm at most bound, in whole

@@ -8,11 +8,9 @@ import (
 // GNMaxMechanism is GNMax: Gaussian noise on every count, then the largest
 // (Papernot et al. 2018, section 4.1).
 //
-// Why this is private: a unit moves one vote, so that two counts change by 1.
-// Each count's noise makes its change no easier to see than 1/sigma-GDP (see
-// the package's documentation), two independent ones compose to
-// sqrt(2)/sigma-GDP, and that covers the whole noisy histogram. The winner is
-// computed from it. Charge {kind: gnmax, sigma}.
+// Why this is private: a unit moves one vote, so two counts change by 1. With its noise each count is 1/sigma-GDP
+// (see the package's documentation), and two independent ones compose to sqrt(2)/sigma-GDP. That covers the whole
+// noisy histogram. The winner is computed from it. Charge {kind: gnmax, sigma}.
 type GNMaxMechanism struct {
 	sigma Sigma
 	whole bool
@@ -36,9 +34,8 @@ func (m *GNMaxMechanism) Answer(src *Source, counts []int64) (Answer, error) {
 	return noisyAnswer(src, counts, m.whole, func(dst []int64) error { return src.DiscreteGaussians(dst, m.sigma) })
 }
 
-// ConfidentMechanism is Confident-GNMax: it answers only where the largest count
-// with noise sigma1 reaches a threshold, then with fresh noise sigma2 (Papernot
-// et al. 2018, Algorithm 1).
+// ConfidentMechanism is Confident-GNMax: it answers only if the largest count with noise sigma1 reaches a
+// threshold, and then with fresh noise sigma2 (Papernot et al. 2018, Algorithm 1).
 //
 // Why this is private: one moved vote changes the largest count by at most 1,
 // so the test is 1/sigma1-GDP, and its outcome is part of the release. An
@@ -95,10 +92,9 @@ func (m *ConfidentMechanism) Answer(src *Source, counts []int64) (Answer, error)
 // LNMaxMechanism is LNMax: Laplace noise of scale 1/lambda on every count, then
 // the largest (Papernot et al. 2017, section 2.1; PATE-GAN, section 3).
 //
-// Why this is private: a unit moves one vote, so that two counts change by 1.
-// The discrete Laplace probabilities of neighbouring integers have the ratio
-// exp(lambda) or its inverse, so each change is (lambda, 0)-DP, with independent
-// noise (2 lambda, 0)-DP for the whole noisy histogram. Charge {kind: lnmax, lambda}.
+// Why this is private: a unit moves one vote, so two counts change by 1. The discrete Laplace probabilities of
+// neighbouring integers have the ratio exp(lambda) or its inverse, so each change is (lambda, 0)-DP, with
+// independent noise (2 lambda, 0)-DP for the whole noisy histogram. Charge {kind: lnmax, lambda}.
 type LNMaxMechanism struct {
 	scale Scale // 1/lambda, rounded up
 	whole bool

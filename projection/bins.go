@@ -5,14 +5,13 @@ import (
 	"math"
 )
 
-// Discretize writes the bin of each projected number to bins, of equal length. A bin
-// holds its lower end and not its upper one, but for the last, which holds both; what
-// lies beyond the clip is in the first or the last bin, and so is infinity.
+// Discretize writes the bin of each projected number to bins, of equal length. A bin includes its lower end and
+// excludes its upper one; the last bin includes both. Values beyond the clip, infinities too, are in the first or
+// the last bin.
 //
-// A 0 is what a teacher sends that knows nothing, and NaN one that diverged: a vote that
-// says nothing and costs what every vote costs. With an even number of bins 0 lies between
-// two; which of them it is in goes by turns over the numbers and, by voter, over the
-// voters, so that many who know nothing do not pull to one side.
+// A teacher without information sends 0, and one that diverged NaN: such a vote carries no information and costs
+// as much as any other. With an even number of bins, 0 lies between two. It alternates between them over the
+// numbers and over the voters, so that many uninformed teachers do not bias the result.
 func (p *Projection) Discretize(bins []uint8, projected []float32, voter int) {
 	if len(bins) != len(projected) {
 		panic(fmt.Sprintf("projection: room for %d bins of %d numbers", len(bins), len(projected)))
@@ -41,10 +40,9 @@ func (p *Projection) Midpoint(bin int) float32 {
 	return float32(p.spec.Clip * (float64(2*bin+1)/float64(p.spec.Bins) - 1))
 }
 
-// Mean returns the mean of the voters' midpoints as a noisy histogram of a direction
-// tells it: the sum of counts times midpoints over the number of voters. It is linear in
-// the counts, so that noise of mean 0 leaves it without bias, and may be beyond the clip.
-// This is post-processing of the release.
+// Mean returns the mean of the voters' midpoints according to the noisy histogram of a direction: the sum of
+// counts times midpoints over the number of voters. It is linear in the counts, so noise of mean 0 adds no bias,
+// and the result may lie beyond the clip. This is post-processing of the release.
 func (p *Projection) Mean(counts []float64, voters int) float32 {
 	if len(counts) != p.spec.Bins || voters < 1 {
 		panic(fmt.Sprintf("projection: %d counts of %d bins by %d voters", len(counts), p.spec.Bins, voters))

@@ -7,11 +7,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 )
 
-// NewCosines makes the projection of images, their channels last, to the coefficients
-// of their side x side lowest frequencies in each channel: the two-dimensional discrete
-// cosine transform of type II (Ahmed, Natarajan, Rao 1974), cut off. Its directions are
-// orthonormal, the same for everybody, and hold most of what natural images are made of,
-// so that gradients of a few of them are worth asking for. It has no bins.
+// NewCosines projects images, channels last, to the coefficients of their side x side lowest frequencies in each
+// channel: a truncated two-dimensional discrete cosine transform of type II (Ahmed, Natarajan, Rao 1974).
+//
+// Its directions are orthonormal and the same for everybody. They hold most of the energy of natural images, so
+// that gradients along a few of them are useful. It has no bins.
 func NewCosines(height, width, channels, side int) (*Projection, error) {
 	features, directions := height*width*channels, side*side*channels
 	switch {
@@ -42,7 +42,7 @@ func NewCosines(height, width, channels, side int) (*Projection, error) {
 		matrix: kernel.Of(data, features, directions)}, nil
 }
 
-// cosine is the value at place i of n of the wave of frequency u, of length 1.
+// cosine is the value at index i of n of the wave with frequency u, normalized to length 1.
 func cosine(u, i, n int) float64 {
 	scale := math.Sqrt(2 / float64(n))
 	if u == 0 {

@@ -9,10 +9,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
-// Fourier are random cosine features: weight sqrt(2/count) cos(w x + b) with a random w
-// for each. Their products approximate a Gaussian kernel (Rahimi and Recht 2007), so that
-// what is linear in them can tell any two distributions apart. Every role draws the same
-// ones from the seed; they are public.
+// Fourier computes random cosine features: weight sqrt(2/count) cos(w x + b) with a random w and b for each. Their
+// products approximate a Gaussian kernel (Rahimi and Recht 2007), so that linear functions of them can distinguish
+// any two distributions. Every role draws the same ones from the seed; they are public.
 type Fourier struct {
 	features, count int
 	matrix          kernel.Matrix // [features, count]
@@ -21,8 +20,8 @@ type Fourier struct {
 	arg             []float32
 }
 
-// NewFourier draws features of vectors: w is normal with standard deviation spread, one over
-// the kernel's length scale.
+// NewFourier draws features of vectors: w is normal, and its standard deviation spread is the inverse length scale
+// of the kernel.
 func NewFourier(features, count int, spread, weight float64, seed uint64) (*Fourier, error) {
 	if features < 1 || count < 1 || features > 1<<20 || count > 1<<17 || features*count > 1<<26 {
 		return nil, fmt.Errorf("projection: %d random features of vectors of %d numbers; use 1 of each or more, and "+
@@ -64,8 +63,8 @@ func (f *Fourier) args(x []float32, n int) {
 	gemm.Multiply(kernel.Of(f.arg, n, f.count), kernel.Of(x, n, f.features), f.matrix, gemm.Epilogue{Bias: f.phase})
 }
 
-// Slope adds to dx the gradient by the vectors x for the gradient dy by their features. It
-// overwrites dy.
+// Slope adds to dx the gradient with respect to the vectors x, given the gradient dy with respect to their
+// features. It overwrites dy.
 func (f *Fourier) Slope(dx, dy, x []float32, n int) {
 	f.args(x, n)
 	for i, a := range f.arg {

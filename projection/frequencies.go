@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Frequencies draws the directions of random waves of vectors of as many features, shape
-// [features, count]: independent normal numbers of standard deviation spread, one over the
-// length scale of the Gaussian kernel that the waves approximate (Rahimi and Recht 2007).
-// They follow from the seed, with every version of the standard library.
+// Frequencies draws the directions of count random waves of vectors, shape [features, count]: independent normal
+// numbers of standard deviation spread, the inverse length scale of the Gaussian kernel that the waves approximate
+// (Rahimi and Recht 2007). They depend only on the seed, with every version of the standard library.
 func Frequencies(features, count int, spread float64, seed uint64) ([]float32, error) {
 	if features < 1 || count < 1 || count > maxMatrix/features {
 		return nil, fmt.Errorf("projection: %d frequencies of vectors of %d numbers; use 1 of each or more, and at "+

@@ -9,12 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
-// Spec says how gradients become votes.
+// Spec defines how gradients become votes.
 type Spec struct {
 	// Features is the length of a gradient, Directions that of its projection, at most Features. The paper's k is
 	// Directions: 5 for tables, 10 for images.
 	Features, Directions int
-	// Clip is the paper's c: values beyond -Clip or Clip count as that bound.
+	// Clip is the paper's c: values are clipped to [-Clip, Clip].
 	Clip float64
 	// Bins are the equal parts of (-Clip, Clip), at least 2; the paper's B is 10.
 	Bins int
@@ -26,7 +26,7 @@ const maxBins = 256
 // maxMatrix bounds the numbers of a projection matrix.
 const maxMatrix = 1 << 26
 
-// Check says what is wrong with a spec, and how to fix it.
+// Check reports what is wrong with a spec, and how to fix it.
 func (s Spec) Check() error {
 	switch {
 	case s.Features < 1:
@@ -46,8 +46,7 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Projection is a public random matrix with the data for votes on its projections. It may be used by several goroutines
-// at once.
+// Projection is a public random matrix with the data for votes on its projections. It is safe for concurrent use.
 type Projection struct {
 	spec   Spec
 	matrix kernel.Matrix // [Features, Directions]
@@ -95,8 +94,8 @@ func (p *Projection) Project(dst, gradients []float32, n int) {
 		gemm.Epilogue{})
 }
 
-// Back writes estimates of n gradients, shape [n, Features], to dst, from values in
-// the directions, shape [n, Directions].
+// Back writes estimates of n gradients, shape [n, Features], to dst, given their values along the directions,
+// shape [n, Directions].
 func (p *Projection) Back(dst, values []float32, n int) {
 	gemm.Multiply(kernel.Of(dst, n, p.spec.Features), kernel.Of(values, n, p.spec.Directions), p.matrix.T(),
 		gemm.Epilogue{})

@@ -1,4 +1,4 @@
-// Command console measures how long pages of the console take, and how soon they show what happened, at an aggregator
+// Command console measures how long pages of the console take, and how soon they show a change, at an aggregator
 // with many nodes and runs. See README.md.
 package main
 
@@ -34,7 +34,7 @@ type result struct {
 	List  float64 `json:"list_ms"` // the aggregator's list of all runs and nodes, over the wire
 	First float64 `json:"first_page_ms"`
 	Pages []page  `json:"pages"`
-	// Event is from a run that is cancelled to the page that shows it: the median and the longest.
+	// Event is the time from cancelling a run to the page that shows it: the median and the longest.
 	Event  float64 `json:"event_to_page_ms"`
 	Slow   float64 `json:"slowest_event_to_page_ms"`
 	Events int     `json:"events"`
@@ -147,7 +147,7 @@ func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// browser asks for pages as one does.
+// browser requests pages as a browser does.
 type browser struct {
 	http.Client
 	base string

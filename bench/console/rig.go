@@ -88,7 +88,8 @@ func newRig(ctx context.Context, dir string, nodes, runs, open int) (r *rig, err
 	return r, nil
 }
 
-// connect connects nodes, which answer nothing, and know the ledger as it is: each would be sent all of it.
+// connect connects nodes, which answer nothing. They know the current ledger; otherwise each would be sent all of
+// it.
 func (r *rig) connect(ctx context.Context, files []certs.Files, nodes int) error {
 	lines, err := r.clients[0].Ledger(ctx, r.open[0])
 	if err != nil {
@@ -174,7 +175,7 @@ func (r *rig) fill(ctx context.Context, files []certs.Files, runs, open int) err
 	return all.Wait()
 }
 
-// list is how long the aggregator takes for the list of all runs and nodes, in milliseconds.
+// list is how long the aggregator takes to list all runs and nodes, in milliseconds.
 func (r *rig) list(ctx context.Context) (float64, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset = r.address, dataset

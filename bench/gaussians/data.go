@@ -30,10 +30,10 @@ func encoder() (*encode.Encoder, error) {
 	return encode.New(s), nil
 }
 
-// centre is that of a mode's row or column: -4, -2, 0, 2 or 4.
+// centre is the row or column coordinate of a mode: -4, -2, 0, 2 or 4.
 func centre(i int) float64 { return float64(2*i - (side - 1)) }
 
-// points draws n of the mixture, encoded, shape [n, 2].
+// points draws n points of the mixture, encoded, shape [n, 2].
 func points(n int, rng *rand.Rand) []float32 {
 	x := make([]float32, 0, 2*n)
 	for range n {
@@ -45,9 +45,8 @@ func points(n int, rng *rand.Rand) []float32 {
 	return x
 }
 
-// quality is Q of weighted encoded points: the sum over the modes of the share of points in the
-// ellipse that holds 99% of the mode, of each at most 1/25. Of points of the mixture it is
-// about 0.99; weights nil are all alike.
+// quality is Q of weighted encoded points: the sum over the modes of the share of points in the ellipse that holds
+// 99% of the mode, each capped at 1/25. It is about 0.99 for points of the mixture; nil weights are equal.
 func quality(x []float32, weights []float64) float64 {
 	var share [side * side]float64
 	var all float64

@@ -1,7 +1,6 @@
-// Command gaussians measures post-GAN boosting and rejection sampling on the toy of
-// Neunhoeffer, Wu and Dwork 2021: points of 25 equal Gaussians on a grid. A DPGAN learns
-// them, of exact noise, in one process; then its last generator stands beside what
-// pipeline/drs and pipeline/pgb make of it and of its history.
+// Command gaussians measures post-GAN boosting and rejection sampling on the toy example of Neunhoeffer, Wu and
+// Dwork 2021: points of 25 equal Gaussians on a grid. A DPGAN with exact noise learns them in one process. Its
+// last generator is then compared with the results of pipeline/drs and pipeline/pgb.
 //
 //	go run ./bench/gaussians                    # epsilon 1, and without privacy
 //	go run ./bench/gaussians --plot points.png  # with a picture of the first seed
@@ -92,7 +91,7 @@ func (s setting) note(file string, results []*result) error {
 	return f.Close()
 }
 
-// runs are those of seeds from first on, with their table.
+// runs returns the results of seeds from first on, and prints their table.
 func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*result, error) {
 	noise, err := s.noise()
 	if err != nil {
@@ -138,7 +137,7 @@ func (s setting) runs(ctx context.Context, out io.Writer, first, seeds int) ([]*
 // gain is the quality of a method minus that of the last generator.
 func (r *result) gain(method int) float64 { return r.quality[method] - r.quality[0] }
 
-// moments are the mean and the standard deviation of a figure over runs.
+// moments returns the mean and the standard deviation of a figure over runs.
 func moments(results []*result, of func(*result) float64) (mean, deviation float64) {
 	n := float64(len(results))
 	for _, r := range results {

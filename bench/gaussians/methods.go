@@ -19,7 +19,7 @@ import (
 // private run pays for one of the two games.
 var methods = []string{"last generator", "DRS", "PGB", "PGB + DRS", "PGB, opposites", "PGB, opposites + DRS"}
 
-// methodPGB is the place of the paper's boosting.
+// methodPGB is the index of the paper's boosting.
 const methodPGB = 2
 
 // result is the result of one seed: the points of each method, encoded, and their quality.
@@ -73,8 +73,7 @@ func (s setting) run(ctx context.Context, seed uint64, noise float64) (*result, 
 	for _, p := range pairs {
 		candidates = append(candidates, draw(p, s.candidates, rng)...)
 	}
-	// Of real records only sums are asked for, in whole steps of which each adds at most
-	// bound.
+	// Only sums over real records are asked for, in whole steps; each record adds at most bound.
 	scores, sums := make([][]float64, len(pairs)), make([]int64, len(pairs))
 	for j, p := range pairs {
 		scores[j] = probabilities(p, candidates)
@@ -89,8 +88,7 @@ func (s setting) run(ctx context.Context, seed uint64, noise float64) (*result, 
 	return r, s.boost(ctx, r, candidates, scores, sums, rng)
 }
 
-// boost adds the points of a game among discriminators, and those of them that rejection
-// keeps.
+// boost adds the points of a game among discriminators, and those that rejection keeps.
 func (s setting) boost(ctx context.Context, r *result, candidates []float32, scores [][]float64, sums []int64,
 	rng *rand.Rand) error {
 	plays, err := s.play(ctx, scores, sums)
@@ -117,8 +115,8 @@ func (s setting) boost(ctx context.Context, r *result, candidates []float32, sco
 	return nil
 }
 
-// opposites adds to the scores of discriminators, and to their sums over n real records, what
-// calls real what they call not. A record adds as much to a sum as before, at most bound.
+// opposites adds for each discriminator one that calls real what it calls fake, to the scores and to the sums over
+// n real records. A record still adds at most bound to a sum.
 func opposites(scores [][]float64, sums []int64, n int) ([][]float64, []int64) {
 	scores, sums = slices.Clone(scores), slices.Clone(sums)
 	for j, row := range slices.Clone(scores) {
@@ -135,7 +133,7 @@ func (r *result) add(x []float32) {
 	r.points, r.quality = append(r.points, x), append(r.quality, quality(x, nil))
 }
 
-// play plays the game, by the exponential mechanism where it is private.
+// play plays the game, by the exponential mechanism if it is private.
 func (s setting) play(ctx context.Context, scores [][]float64, sums []int64) (*pgb.Plays, error) {
 	game, err := pgb.New(scores, s.game)
 	if err != nil {
@@ -155,7 +153,7 @@ func (s setting) play(ctx context.Context, scores [][]float64, sums []int64) (*p
 	return game.Play(ctx, selector{m, gnmax.NewSource(), sums, float64(s.records)}, nil)
 }
 
-// selector is the aggregator's. The number of records is public.
+// selector does the aggregator's selection. The number of records is public.
 type selector struct {
 	mechanism *gnmax.ExponentialMechanism
 	source    *gnmax.Source
@@ -171,14 +169,14 @@ func (s selector) Select(_ context.Context, _ int, expected []float64) (int, err
 	return s.mechanism.Select(s.source, u)
 }
 
-// draw takes points of a pair's generator.
+// draw draws points from a pair's generator.
 func draw(p pipeline.Pair, n int, rng *rand.Rand) []float32 {
 	x := make([]float32, 2*n)
 	p.Generator.Sample(x, make([]int, n), rng)
 	return x
 }
 
-// probabilities are those of points, a batch after the other.
+// probabilities returns the probabilities of points, computed batch by batch.
 func probabilities(p pipeline.Pair, x []float32) []float64 {
 	const batch = 1000
 	var all []float64
@@ -190,7 +188,7 @@ func probabilities(p pipeline.Pair, x []float32) []float64 {
 	return all
 }
 
-// drawer draws places by weights.
+// drawer draws indexes by weights.
 func drawer(weights []float64) func(*rand.Rand) int {
 	up, sum := make([]float64, len(weights)), 0.0
 	for i, w := range weights {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/dpgan"
 )
 
-// bound is how many steps stand for the clip norm.
+// bound is the number of steps that stand for the clip norm.
 const bound = 1 << 16
 
 // node answers a student's rounds from all records in one place, as nodes and aggregator
@@ -23,7 +23,7 @@ type node struct {
 	net     *discriminator.Discriminator
 	steps   *nn.ClippedSteps
 	rate    gnmax.Rate
-	// sum is nil where nothing is private.
+	// sum is nil if nothing is private.
 	sum    *gnmax.GaussianSum
 	source *gnmax.Source
 
@@ -31,7 +31,7 @@ type node struct {
 	batch  []float32
 }
 
-// newNode has noise of this multiplier; of 0 its answers are NOT PRIVATE.
+// newNode makes a node with noise of this multiplier; with 0 its answers are NOT PRIVATE.
 func newNode(x []float32, o dpgan.Options, spec discriminator.Spec, noise float64) (*node, error) {
 	n := &node{x: x, options: o, source: gnmax.NewSource()}
 	var err error

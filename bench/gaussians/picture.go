@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// picture is the scatter of points of several kinds beside each other, a row for each
-// result, with a ring around each mode.
+// picture is a scatter plot of points of several kinds side by side, a row for each result, with a ring around
+// each mode.
 func picture(rows []*result) *image.RGBA {
 	const size, gap = 300, 8
 	columns := 1
@@ -47,7 +47,7 @@ func picture(rows []*result) *image.RGBA {
 	return m
 }
 
-// ring draws around a mode, a bit wider than the ellipse of 99%, which is but some pixels.
+// ring draws around a mode, slightly wider than the ellipse of 99%, which is only some pixels wide.
 func ring(set func(x, y float32, c color.RGBA), x, y float32, red color.RGBA) {
 	const radius, points = 0.02, 90
 	for i := range points {

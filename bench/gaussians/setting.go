@@ -9,20 +9,19 @@ import (
 
 type setting struct {
 	records int
-	// epsilon is that of GAN and boosting together, of which each selection costs
-	// selection; 0 for a run that is NOT PRIVATE.
+	// epsilon is for GAN and boosting together; each selection costs selection. 0 means a run that is NOT PRIVATE.
 	epsilon, delta, selection float64
 	options                   dpgan.Options
 	game                      pgb.Options
 	reject                    drs.Options
-	// candidates are those of each kept generator, drawn the points of each method.
+	// candidates is the number of points from each kept generator, drawn the number of points of each method.
 	candidates, drawn int
 }
 
 // authors is the number of records in the scripts of the paper's authors.
 const authors = 25_000
 
-// standard is the setting of the documented figures, of this epsilon or NOT PRIVATE.
+// standard is the setting of the documented figures, with this epsilon, or NOT PRIVATE.
 func standard(epsilon float64, records int) setting {
 	o := dpgan.DefaultOptions()
 	o.Steps, o.Rate, o.Clip = 1000, 0.01, 3
@@ -44,14 +43,13 @@ func (s setting) selections() []privacy.Event {
 	return []privacy.Event{{Kind: privacy.Exponential, Epsilon: s.selection, Count: int64(s.game.Rounds)}}
 }
 
-// steps are the GAN's, of this noise multiplier.
+// steps are the GAN's steps, with this noise multiplier.
 func (s setting) steps(noise float64) []privacy.Event {
 	return []privacy.Event{{Kind: privacy.SubsampledGaussian, Rate: s.options.Rate, NoiseMultiplier: noise,
 		Count: int64(s.options.Steps)}}
 }
 
-// noise is the GAN's noise multiplier, for all steps beside all selections; 0 where nothing
-// is private.
+// noise is the GAN's noise multiplier, for all steps in addition to all selections; 0 if nothing is private.
 func (s setting) noise() (float64, error) {
 	if s.epsilon == 0 {
 		return 0, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/gemm"
 )
 
-// The teachers of the measured step, and how many steps a round takes.
+// The teachers of the measured step, and the number of steps in a round.
 const (
 	teachers = 1000
 	features = 30
@@ -29,13 +29,11 @@ const (
 	steps    = 20
 )
 
-// flops of a step are those of the products it needs: forward, and the weights'
-// gradients.
+// flops counts the operations of a step's products: forward, and the weights' gradients.
 const flops = float64(teachers) * 2 * batch * 2 * 2 * (features*hidden + hidden)
 
-// ensembleCommand measures a training step of 1,000 teachers beside the best rate of the matrix
-// product, beside the same step written as a loop over gonum, and on two cores beside one, all
-// in one run. See README.md.
+// ensembleCommand measures a training step of 1,000 teachers. In the same run it measures the best rate of the
+// matrix product, the same step as a loop over gonum, and two cores against one. See README.md.
 func ensembleCommand() *cobra.Command {
 	c := &cobra.Command{Use: "ensemble [flags]", Short: "a step of 1,000 teachers beside a loop over gonum"}
 	rounds := c.Flags().Int("rounds", 15, "rounds in turn; medians over them count")
@@ -50,8 +48,7 @@ func ensembleCommand() *cobra.Command {
 	return c
 }
 
-// row is one kind of work: what one call of it counts for in GFLOP, and on how
-// many cores it runs.
+// row is one kind of work: the GFLOP of one call, and the number of cores it runs on.
 type row struct {
 	name  string
 	cores int
@@ -118,8 +115,7 @@ func (r *row) measure() error {
 	return nil
 }
 
-// over is the median of the ratios within rounds, so that what slows the whole
-// machine for a while counts on both sides.
+// over is the median of the ratios within rounds, so that a temporary slowdown of the machine affects both sides.
 func (r *row) over(o *row) float64 {
 	ratios := make([]float64, len(r.rates))
 	for i := range ratios {
@@ -193,9 +189,8 @@ func (d *data) loop() *loop {
 	return newLoop(d, e.State()[0].Value)
 }
 
-// agree checks that both ways of taking steps lead to the same weights. Single ones
-// may differ by a step: Adam makes a whole step of a gradient that is 0 but for
-// rounding.
+// agree checks that both implementations lead to the same weights. Single ones may differ by a step: Adam makes a
+// whole step if a gradient is 0 except for rounding.
 func (d *data) agree() error {
 	e, err := d.ensemble()
 	if err != nil {

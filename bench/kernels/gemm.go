@@ -130,7 +130,7 @@ func gonumProduct(s shape, c, a, b []float32) {
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, of(a, s.m, s.k), of(b, s.k, s.n), 0, of(c, s.m, s.n))
 }
 
-// rateOf is the best of some rates in GFLOP/s, each over about 20 ms.
+// rateOf is the best of several rates in GFLOP/s, each over about 20 ms.
 func rateOf(s shape, f productFunc) (best float64) {
 	a, b, c := make([]float32, s.m*s.k), make([]float32, s.k*s.n), make([]float32, s.m*s.n)
 	for i := range a {

@@ -7,8 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// loop takes the steps of all teachers one by one: products by gonum, the rest
-// in plain Go, one Adam step each.
+// loop takes the steps of all teachers one by one: products by gonum, the rest in plain Go, one Adam step each.
 type loop struct {
 	d              *data
 	size           int

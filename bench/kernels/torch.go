@@ -26,7 +26,7 @@ import (
 //go:embed discriminator.py
 var script string
 
-// result is what is printed. Keys of maps are numbers of threads.
+// result is the output. Map keys are numbers of threads.
 type result struct {
 	Kernel string             `json:"kernel"`
 	NN     map[string]float64 `json:"nn_images_per_second"`
@@ -40,8 +40,8 @@ type torch struct {
 	Images  map[string]float64 `json:"images_per_second"`
 }
 
-// torchCommand trains DCGAN's discriminator with nn, and with PyTorch where Python has it, and
-// prints how many images per second each takes as JSON. See README.md.
+// torchCommand trains DCGAN's discriminator with nn, and with PyTorch if Python has it, and prints the images per
+// second of each as JSON. See README.md.
 func torchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "torch [flags]", Short: "training DCGAN's discriminator beside PyTorch"}
 	threads := c.Flags().IntSlice("threads", []int{1, 2}, "numbers of threads, separated by commas")
@@ -90,8 +90,8 @@ func compareDiscriminators(ctx context.Context, threads []int, seconds float64, 
 	return enc.Encode(r)
 }
 
-// trainDiscriminator returns images per second of forward, backward and Adam, the best of
-// five stretches: other programs can only make it slower.
+// trainDiscriminator returns images per second of forward, backward and Adam, the best of five measurements: other
+// programs can only make it slower.
 func trainDiscriminator(ctx context.Context, threads int, long time.Duration) (float64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 	rng := rand.New(rand.NewPCG(1, 2))

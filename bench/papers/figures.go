@@ -51,7 +51,7 @@ func Cite(paper string) (string, error) {
 	return q.Papers[paper], nil
 }
 
-// Quote finds what a paper reports. It fails if papers.yaml has nothing of the kind.
+// Quote finds what a paper reports. It fails if papers.yaml does not have it.
 func Quote(paper, data string, epsilon float64, measure string) (*Quotation, error) {
 	q, err := quoted()
 	if err != nil {
@@ -65,7 +65,7 @@ func Quote(paper, data string, epsilon float64, measure string) (*Quotation, err
 	return nil, fmt.Errorf("papers.yaml has nothing of %s on %s at epsilon %g by %s", paper, data, epsilon, measure)
 }
 
-// Must is one figure that papers.yaml has. It panics otherwise, which a test of the caller finds.
+// Must is one figure from papers.yaml. It panics if there is none, which a test of the caller finds.
 func Must(paper, data string, epsilon float64, measure, method string) float64 {
 	q, err := Quote(paper, data, epsilon, measure)
 	if err != nil {

@@ -22,7 +22,7 @@ type Options struct {
 	Data  string   // the folder of the data sets, each in a folder of its name
 	Sets  []string // only these data sets; none means all
 	Seeds int      // at least 3
-	// Watch is told what was done. May be nil.
+	// Watch is called with the progress. It may be nil.
 	Watch func(text string)
 }
 
@@ -138,7 +138,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 			}
 			one, err := Average(ctx, synthetic, test)
 			if errors.Is(err, evaluate.ErrOneClass) {
-				one, err = evaluate.Ranking{AUROC: 0.5, AveragePrecision: Share(test)}, nil // all guess alike
+				one, err = evaluate.Ranking{AUROC: 0.5, AveragePrecision: Share(test)}, nil // all classifiers guess
 			}
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
@@ -197,7 +197,7 @@ func Average(ctx context.Context, train, test *partition.Table) (evaluate.Rankin
 	return mean, nil
 }
 
-// Share is that of the positive rows, the average precision of a guess.
+// Share is the share of positive rows, which is the average precision of a guess.
 func Share(t *partition.Table) float64 {
 	positive := 0
 	for i := range t.Len() {

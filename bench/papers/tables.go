@@ -1,20 +1,19 @@
 // Package papers runs the tables of published papers on the same data and puts the
 // figures side by side.
 //
-// Theirs are quoted with their source. Ours are means over seeds, never the best
-// of them, beside the same runs with coin flips for votes and beside models
-// trained on real rows. All of ours come from real test rows: NOT PRIVATE.
+// The papers' figures are quoted with their source. Ours are means over seeds, never the best seed. They are
+// compared with the same runs with coin flips for votes, and with models trained on real rows. All our figures
+// come from real test rows: NOT PRIVATE.
 package papers
 
 import "fmt"
 
-// Table is one table of a paper: a setting, and what they report for each data
-// set.
+// Table is one table of a paper: a setting, and the reported figures for each data set.
 type Table struct {
 	Name   string `json:"name"`
 	Title  string `json:"title"`
 	Source string `json:"source"`
-	// Note says what has to be known to compare.
+	// Note says what a reader has to know to compare.
 	Note           string  `json:"note"`
 	Epsilon, Delta float64 `json:"-"`
 	Sets           []Set   `json:"-"`
@@ -25,7 +24,7 @@ type Set struct {
 	Data        string
 	Train, Test string // splits named in the schema
 	Teachers    int
-	Rows        int // synthetic ones
+	Rows        int // synthetic rows
 	Theirs      []Theirs
 }
 
@@ -36,10 +35,10 @@ type Theirs struct {
 	AveragePrecision float64 `json:"average_precision"`
 }
 
-// Tables are all that can be run.
+// Tables are all tables that can be run.
 func Tables() []Table { return []Table{pateGAN()} }
 
-// Find returns the table of a name.
+// Find returns the table with a name.
 func Find(name string) (Table, error) {
 	known := ""
 	for _, t := range Tables() {
@@ -75,7 +74,7 @@ func pateGAN() Table {
 	}
 }
 
-// six are the implementations', after what the paper itself reports.
+// six returns the figures of the six implementations, after the paper's own.
 func six(data string) []Theirs {
 	all := []Theirs{{
 		"the paper", Must("pategan", data, 1, "AUROC", "PATE-GAN"),

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// bar is a line of a chart: ours with its spread, the same without records, and a paper's. What is not known is
-// left out.
+// bar is a line of a chart: our figure with its spread, the same without records, and a paper's. Unknown figures
+// are left out.
 type bar struct {
 	label             string
 	ours, null, paper value
@@ -25,8 +25,8 @@ const legend = `<circle cx="14" cy="34" r="4" fill="#1f77b4"/><text x="22" y="38
 <circle cx="158" cy="34" r="4" fill="#fff" stroke="#777"/><text x="166" y="38">without records</text>
 `
 
-// chart draws bars on an axis from low to high, as SVG. Marks beyond the axis stand at its end. Bars of which nothing
-// is known are left out.
+// chart draws bars on an axis from low to high, as SVG. Marks beyond the axis are drawn at its end. Bars without
+// any figure are left out.
 func chart(title string, low, high float64, bars []bar) string {
 	bars = slices.DeleteFunc(slices.Clone(bars), func(b bar) bool {
 		return b.ours.seeds+b.null.seeds+b.paper.seeds == 0

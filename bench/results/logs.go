@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// fewest seeds that a figure is shown of: one run or two say little.
+// fewest is the smallest number of seeds for which a figure is shown: one or two runs say little.
 const fewest = 3
 
 // outcome is a line of a bench's log: a run with a seed, or real rows, which have the case "real rows" and no seed.
@@ -48,14 +48,14 @@ func readLogs(dir string) (map[string][]outcome, error) {
 	return logs, nil
 }
 
-// value is a figure with its spread: a standard deviation of ours, a standard error of a paper's. One that is
-// not known has no seeds.
+// value is a figure with its spread: a standard deviation of ours, a standard error of a paper's. An unknown one
+// has no seeds.
 type value struct {
 	mean, spread float64
 	seeds        int
 }
 
-// String is the figure as tables show it, a dash if it is not known.
+// String is the figure as tables show it, a dash if it is unknown.
 func (v value) String() string {
 	switch {
 	case v.seeds == 0:
@@ -66,8 +66,8 @@ func (v value) String() string {
 	return fmt.Sprintf("%.3f ± %.3f", v.mean, v.spread)
 }
 
-// measured is a figure of a case over its seeds; not known if these are too few. Real rows are the same in all of
-// them.
+// measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
+// seeds.
 func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
 	var all []float64
 	for _, o := range logs[log] {
@@ -87,7 +87,7 @@ func measured(logs map[string][]outcome, log, group, name, figure string, null b
 
 const realRows = "real rows"
 
-// seconds a run took until its files were written, in the mean.
+// seconds is the mean time until a run's files were written.
 func seconds(logs map[string][]outcome, log, group, name string) string {
 	var all []float64
 	for _, o := range logs[log] {

@@ -1,5 +1,5 @@
-// Command results writes docs/results.md, its figures, and the tables of results in other pages: from the logs of
-// benches in bench/results/logs, and from what bench/papers quotes. No figure in them is typed.
+// Command results writes docs/results.md, its figures, and the tables of results in other pages. It uses the logs
+// of benches in bench/results/logs, and the quotations in bench/papers. No figure is typed by hand.
 //
 //	go run ./bench/results
 //

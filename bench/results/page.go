@@ -22,7 +22,7 @@ var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
 }
 
-// methods of weighting rows: what the page calls them, the case of the log, and the paper's name.
+// methods are the ways to weight rows: their name on the page, their case in the log, and their name in the paper.
 var methods = [][3]string{
 	{"no weights", "none", "None"},
 	{"`discriminator`", "discriminator", "Discriminator"},

@@ -1,4 +1,4 @@
-// Command rows measures reading, encoding and sums of a table apart from each other, and memory. See README.md.
+// Command rows measures reading, encoding and sums of a table separately, and their memory. See README.md.
 package main
 
 import (
@@ -46,10 +46,10 @@ func main() {
 	cli.Main(root)
 }
 
-// turns is how often CSV, Parquet and pandas read the smallest table, in turn.
+// turns is how often CSV, Parquet and pandas read the smallest table, alternately.
 const turns = 3
 
-// all measures each kind of work on tables of so many rows, in a process of its own.
+// all measures each kind of work on tables of these sizes, each in its own process.
 func all(ctx context.Context, rows []int, dir, python string) error {
 	dir, err := os.MkdirTemp(dir, "rows")
 	if err != nil {
@@ -102,7 +102,7 @@ func readers(ctx context.Context, csv, parquet, python string) error {
 	return cli.PrintJSON(r)
 }
 
-// apart measures in a process of its own, whose memory is that of the work alone.
+// apart measures in a separate process, whose memory is that of the work alone.
 func apart(ctx context.Context, path, what string) error {
 	self, err := os.Executable()
 	if err != nil {

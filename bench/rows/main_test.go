@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Both formats have the same rows, whose sum of pairs is the same in blocks and of records in memory.
+// Both formats have the same rows. The sum of pairs is the same read in blocks and from records in memory.
 func TestFormatsHaveTheSameSum(t *testing.T) {
 	const rows = 3000
 	var sums [][]int64

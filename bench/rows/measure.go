@@ -31,7 +31,7 @@ const (
 	start     = "start" // of a node: reading, checks and the digest of the rows
 	marginals = "marginals"
 	embed     = "embed"
-	pairs     = "pairs" // the sum of marginals alone, of records that lie in memory encoded, on one core
+	pairs     = "pairs" // the sum of marginals alone, on one core, from encoded records in memory
 )
 
 // result is what a process measured of itself.

@@ -35,10 +35,10 @@ func echoCommand() *cobra.Command {
 	return c
 }
 
-// serveEcho is a process with a bare gRPC server: the services, the TLS and the options of
-// an aggregator, and nothing of its work. A round goes to every node in bytes that
-// were serialized once; when all have answered, its student gets a release of the right
-// size. Answers are decoded by gRPC and looked at no further. There is no ledger.
+// serveEcho is a process with a bare gRPC server: it has the services, the TLS and the options of an aggregator,
+// but does none of its work. A round goes to every node as bytes that were serialized once. When all nodes have
+// answered, the student gets a release of the right size. gRPC decodes the answers, and nothing reads them. There
+// is no ledger.
 func serveEcho(ctx context.Context, dir string) error {
 	config, err := tlsconfig.Server(certs.IssuedFiles(dir, certs.RoleAggregator, aggregatorName))
 	if err != nil {
@@ -65,7 +65,7 @@ func serveEcho(ctx context.Context, dir string) error {
 	fmt.Println(watch.Addr())
 	fmt.Println(listener.Addr())
 	go func() {
-		// The measuring process closes the pipe, also by ending.
+		// The measuring process closes the pipe, also when it ends.
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		server.Stop()
 	}()
@@ -99,7 +99,7 @@ type waiting struct {
 	all     chan struct{} // closed with the last of them
 }
 
-// begin opens a round and returns who is to be asked.
+// begin opens a round and returns the streams to ask.
 func (e *echo) begin() (uint64, []conclavev1.TeacherService_WorkServer, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -45,7 +45,7 @@ func TestMeasure(t *testing.T) {
 		if b.rounds < 1 || b.seconds <= 0 {
 			t.Errorf("block %d: %+v", i, b)
 		}
-		// TLS, HTTP/2 and gRPC add something, and not much.
+		// TLS, HTTP/2 and gRPC add a small overhead.
 		if down, up := b.down/20, b.up/20; down < float64(len(asked)) || down > 1.1*float64(len(asked))+300 ||
 			up < float64(voteBytes(3)) || up > float64(voteBytes(3))+300 {
 			t.Errorf("block %d: %.0f bytes down a connection where a round has %d, %.0f up where votes have %d", i,

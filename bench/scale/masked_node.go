@@ -33,7 +33,7 @@ func newSumming(dir string, index int) (*summing, error) {
 	return &summing{party: party}, err
 }
 
-// read reads the spec of a round, and among whom it is masked.
+// read reads the spec of a round, and the group that masks it.
 func (s *summing) read(terms *conclavev1.RoundTerms) error {
 	s.raw, s.spec, s.group = terms.GetSpec(), new(conclavev1.RunSpec), nil
 	if err := proto.Unmarshal(s.raw, s.spec); err != nil || s.spec.GetMasked() == nil {
@@ -52,7 +52,7 @@ func (s *summing) permit(m *conclavev1.WorkResponse) (*conclavev1.RunKey, error)
 	return s.party.Key(m.GetPermit().GetRun(), sha256.Sum256(s.raw), *s.group)
 }
 
-// answer answers a round that is whole, and all that a masked one asks after that; nil where nothing is due.
+// answer answers a complete round, and the further messages of a masked one; nil if no answer is due.
 func (s *summing) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error) {
 	if u := m.GetSurvivors(); u != nil {
 		tags, err := s.party.Agree(u.GetRun(), u.GetRound(), u.GetSites())

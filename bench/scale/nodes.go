@@ -43,10 +43,11 @@ func nodesCommand() *cobra.Command {
 	return c
 }
 
-// serveNodes is a process with all nodes of a measurement. They have no records and
-// train nothing: each takes rounds whole, and sends votes of the right size at once. It
-// reads lines from standard input: an address to join, with all nodes. It answers each
-// with a line when all of them are welcome, and ends at the end of its input.
+// serveNodes is a process with all nodes of a measurement. They have no records and train nothing: each receives
+// complete rounds, and sends votes of the right size at once.
+//
+// It reads lines from standard input, each an address that all nodes join. It answers with a line when all of them
+// are welcome, and ends at the end of its input.
 func serveNodes(ctx context.Context, all crowd) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -156,7 +157,7 @@ type lightNode struct {
 
 // join opens the stream and waits for the welcome.
 func (n *lightNode) join(ctx context.Context, conn *grpc.ClientConn) (err error) {
-	// The timer ends what waits for an aggregator that does not answer.
+	// The timer stops waiting for an aggregator that does not answer.
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(joinTimeout, func() { cancel(errors.New("no welcome in time")) })
 	defer func() {
@@ -234,7 +235,7 @@ func (d *direction) dial(ctx context.Context, address string) (net.Conn, error) 
 	return &counted{conn.(*net.TCPConn), d}, nil
 }
 
-// counted is a socket; it stays one for gRPC, which sets options of sockets.
+// counted is a socket that counts bytes. gRPC must recognize it as a socket, to set its options.
 type counted struct {
 	*net.TCPConn
 	sum *direction

@@ -47,7 +47,7 @@ func start(name, path, program string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A pipe of our own: that of the package is closed by Wait, with what was said last.
+	// A pipe of our own: Wait closes that of the package, and the last output with it.
 	out, said, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func start(name, path, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// line reads a line of standard output. It is blocked for as long as the process says
-// nothing; ctx ends the process, and so the wait.
+// line reads a line of standard output. It blocks while the process prints nothing; ctx ends the process, and so
+// the wait.
 func (p *process) line(ctx context.Context) (string, error) {
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
 	text, err := p.out.ReadString('\n')
@@ -79,7 +79,7 @@ func (p *process) line(ctx context.Context) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// stop ends a process: by its input's end, or by a signal where it reads none.
+// stop ends a process: by closing its input, or by a signal if it reads none.
 func (p *process) stop(by os.Signal) error {
 	p.in.Close()
 	if by != nil {

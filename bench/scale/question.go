@@ -36,7 +36,7 @@ func voteRound(run string, number uint64) *conclavev1.Round {
 	return r
 }
 
-// records are numbers in [0, 1) that are not worth drawing.
+// records are numbers in [0, 1), cheaper than random ones.
 func records(seed uint64, rows int) *conclavev1.Tensor {
 	data := make([]byte, 4*rows*features)
 	for i := range rows * features {
@@ -49,8 +49,7 @@ func records(seed uint64, rows int) *conclavev1.Tensor {
 // voteBytes is the length of a node's packed votes: a bit for each teacher and query.
 func voteBytes(teachers int) int { return teachers * ((queries + 7) / 8) }
 
-// packedVotes are the votes of a node, the same in every round: who votes how is
-// nothing that the measured work depends on.
+// packedVotes are the votes of a node, the same in every round: the measured work does not depend on the votes.
 func packedVotes(node, teachers int) []byte {
 	packed := make([]byte, voteBytes(teachers))
 	for i := range packed {
@@ -70,7 +69,7 @@ func spec(run string, teachers int) *conclavev1.RunSpec {
 	}
 }
 
-// hello is what node i says first, of a site of its own.
+// hello is the first message of node i, which has its own site.
 func hello(i, teachers int) *conclavev1.Hello {
 	return &conclavev1.Hello{
 		Protocol: 5, Dataset: dataset, Site: siteName(i), Node: "0", Teachers: uint32(teachers),

@@ -40,7 +40,7 @@ func newWorkshop(ctx context.Context, dir string, nodes int) (*workshop, error) 
 	}
 	w := &workshop{dir: dir, self: self, aggregator: filepath.Join(dir, "bin-aggregator"),
 		certs: filepath.Join(dir, "certs")}
-	// go run keeps what it has linked, and go build links again each time.
+	// go run caches what it has linked; go build links again each time.
 	build := exec.CommandContext(ctx, "go", "run", "-exec", "cp",
 		"github.com/conclave-dp/conclave/cmd/aggregator", w.aggregator)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -80,7 +80,7 @@ type rig struct {
 	nodesMonitor     string
 }
 
-// start starts both servers and the nodes' process, which joins nobody yet.
+// start starts both servers and the nodes' process, which joins no server yet.
 func (w *workshop) start(ctx context.Context, s size, audit bool) (r *rig, err error) {
 	r = &rig{size: s, dir: filepath.Join(w.dir, s.String())}
 	if err := os.Mkdir(r.dir, 0o700); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// size is a cluster: so many nodes, each with a connection of its own and so many
-// teachers, and so many students, each of which asks the rounds of a run of its own.
+// size is a cluster: the number of nodes, each with its own connection, the number of teachers of each node, and
+// the number of students, each of which asks the rounds of its own run.
 type size struct{ nodes, teachers, students int }
 
 // The most of one run: a node's connections to both sides take two ports of the

@@ -13,8 +13,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// inTurn is in how many blocks rounds are measured, plain and masked ones in turn. There are few, since a look at a
-// process takes time of its own, and time is counted in steps of 10 ms.
+// inTurn is the number of blocks in which rounds are measured, plain and masked ones alternately. There are few,
+// since reading a process's state takes time itself, and time is counted in steps of 10 ms.
 const inTurn = 2
 
 // cost is what rounds took altogether, in seconds and bytes.

@@ -9,9 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Baselines are what a table is worth for next to nothing: counts with Gaussian noise of the budget, of
-// columns alone or of columns with the label, in equal cells. Their rows are for comparison only: the noise
-// is that of a seed.
+// Baselines are what a table is worth at very little effort: counts of columns, alone or with the label, in equal
+// cells, with Gaussian noise for the budget. Their rows are for comparison only: the noise comes from a seed.
 
 // columnsAlone has every column by itself.
 func columnsAlone(a *attempt) (*table, error) { return fromCounts(a, -1) }
@@ -36,7 +35,7 @@ func valueOf(c *partition.Column, cells evaluate.Bins, cell int, rng *rand.Rand)
 	return v
 }
 
-// fromCounts draws rows by noisy counts of every column with the label, or alone where that is below 0.
+// fromCounts draws rows by noisy counts of every column with the label, or of columns alone if label is below 0.
 func fromCounts(a *attempt, label int) (*table, error) {
 	budget, err := privacy.NewBudget(a.epsilon, a.delta)
 	if err != nil {
@@ -103,7 +102,8 @@ func fromCounts(a *attempt, label int) (*table, error) {
 	return rows, nil
 }
 
-// drawn is a place, each by its weight; where there are none, any but the last, that of empty values.
+// drawn returns an index, each by its weight. Without weights it returns any but the last, which is for empty
+// values.
 func drawn(weights []float64, rng *rand.Rand) int {
 	sum := 0.0
 	for _, w := range weights {

@@ -102,7 +102,8 @@ func oneClass(d *dataset, rows *table) []float64 {
 	return figures
 }
 
-// compared is how many rows of either table the propensity scores are of, as the authors'.
+// compared is the number of rows of either table from which propensity scores are computed, as in the authors'
+// program.
 const compared = 3000
 
 // permutations give the expectation of trees; the authors' program takes more, which moves it

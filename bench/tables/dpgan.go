@@ -35,9 +35,9 @@ func dpgan() *experiment {
 // dpganLines are the table. The paper's figures are those of Bie, Kamath and Zhang 2023,
 // "Private GANs, Revisited": accuracy of a convolutional network on MNIST and Fashion-MNIST.
 func dpganLines() []group {
-	// Garments are pictures of one size and the right way up, which is public: a generator that
-	// turns and stretches them as much as digits makes what nobody wears. Its slower steps and
-	// larger samples were tried on Fashion-MNIST at epsilon 10.
+	// Garments are pictures of one size and the right way up, which is public knowledge. A generator that turns
+	// and stretches them as much as digits makes unrealistic ones. Its slower steps and larger samples were tried
+	// on Fashion-MNIST at epsilon 10.
 	const garments = "dpgan: {rate: 0.1, discriminator: {memory: 0.5}, student: {warp: 0.3, steps: 1}}\n"
 	lines := []group{
 		{name: "flchain-0.1", data: "flchain", epsilon: 0.1, rows: 6000},
@@ -74,7 +74,7 @@ func dpganLines() []group {
 	return asLines("dpgan", rowsWorth, lines) // of one teacher: they divide records that DPGAN takes together
 }
 
-// series are short runs on MNIST at epsilon 10 that differ in n_D alone.
+// series are short runs on MNIST at epsilon 10 that differ only in n_D.
 type series struct {
 	prefix, says, colour string
 	everies              []int
@@ -84,8 +84,8 @@ type series struct {
 // lastEvery is the largest n_D.
 const lastEvery = 50
 
-// everySeries are those that are compared: runs of as many steps of the discriminator each, and
-// runs of as many of the generator, with small samples as the papers have them.
+// everySeries are the compared series: runs with the same number of discriminator steps, and runs with the same
+// number of generator steps, with small samples as in the papers.
 var everySeries = []series{
 	{
 		prefix: "nd", says: "500 steps of the discriminator", colour: "#1f77b4",

@@ -17,8 +17,8 @@ func embed() *experiment {
 
 // embedLines are the table. The paper's figures are those of DP-MERF, which matches embeddings too.
 func embedLines() []group {
-	// Garments are pictures of one size and the right way up, which is public: a generator that
-	// turns and stretches them as much as digits makes what nobody wears.
+	// Garments are pictures of one size and the right way up, which is public knowledge. A generator that turns
+	// and stretches them as much as digits makes unrealistic ones.
 	const garments = "embed: {student: {warp: 0.3}}"
 	lines := []group{
 		{name: "flchain-0.1", data: "flchain", epsilon: 0.1, rows: 6000},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// everyset runs each stage and each method of weights once, with training cut short: it
-// measures nothing but that all of them run and verify. See everyset.md.
+// everyset runs each stage and each method of weights once, with short training. It only checks that all of them
+// run and verify. See everyset.md.
 func everyset() *experiment {
 	return &experiment{
 		name: "everyset", short: "every stage and method once, cut short, on seven data sets",
@@ -14,15 +14,15 @@ func everyset() *experiment {
 	}
 }
 
-// cutShort cuts training short, that of a warm start too, which takes less than by default so
-// that two stages fit beside it.
+// cutShort shortens training and that of a warm start, which takes less of the budget than by default so that two
+// stages fit beside it.
 const cutShort = `warm_start: {embed: 0.3}
 embed: {fit: {steps: 5}}
 pategan: {teacher: {steps: 2}, student: {generator_steps: 2}}
 dpgan: {steps: 3, discriminator: {reuse: 1, generated: 200}, student: {steps: 1, batch: 100}}
 `
 
-// afterAny are the methods that need nothing but synthetic rows.
+// afterAny are the methods that need only synthetic rows.
 var afterAny = []runCase{
 	{name: "noised", fields: "weights: logreg-noised"},
 	{name: "debiased-laplace", fields: "weights: logreg-debiased\nweighting: {noise: laplace}"},

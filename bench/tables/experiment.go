@@ -28,7 +28,7 @@ type experiment struct {
 	groups func() ([]group, error)
 	// show writes the tables of groups; nil stands for [groupTables].
 	show func([]*outcome, []group) string
-	// flags adds some of its own, done works on all outcomes at the end. Both may be nil.
+	// flags adds the experiment's own flags; done processes all outcomes at the end. Both may be nil.
 	flags func(*cobra.Command)
 	done  func([]*outcome) error
 }
@@ -50,7 +50,7 @@ type group struct {
 	// fields are more of the run.yaml.
 	fields string
 	cases  []runCase
-	// worth says what rows are worth; nil measures nothing but that runs end well.
+	// worth measures the rows; nil only checks that runs end well.
 	worth *measure
 	// alone leaves out the null, seeds are the most that are measured; 0 for all.
 	alone bool
@@ -169,7 +169,7 @@ func (s *session) main(ctx context.Context) error {
 	return problem
 }
 
-// measure runs seed by seed, so that tables of fewer seeds are there when it is interrupted.
+// measure runs seed by seed, so that tables of fewer seeds exist if it is interrupted.
 func (s *session) measure(ctx context.Context, groups []group) error {
 	dir, err := os.MkdirTemp("", "conclave-"+s.name+"-")
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *session) ceiling(ctx context.Context, g group, d *dataset) (map[string]
 	return s.ceilings[of], nil
 }
 
-// outcomes runs a case and measures its rows. What goes wrong is an outcome too.
+// outcomes runs a case and measures its rows. A failure is an outcome too.
 func (a *attempt) outcomes(ctx context.Context) []*outcome {
 	o := &outcome{Group: a.group.name, Case: a.runCase.name, Seed: a.seed, Null: a.null}
 	started := time.Now()

@@ -113,7 +113,7 @@ var inspected = &measure{names: []string{auroc, "R2", "w1", "w2", "w3", "pMSE ra
 	return figures, nil
 }}
 
-// explained is R2 on test rows of regressions of the label, in the mean of all.
+// explained is R2 of regressions of the label on test rows, the mean over all.
 func explained(ctx context.Context, d *dataset, rows *table, label int) (float64, error) {
 	all, err := evaluate.CompareRegressors(ctx, nil, d.test, rows, nil, d.test.Schema().Columns[label].Name)
 	if err != nil {
@@ -133,8 +133,8 @@ func explained(ctx context.Context, d *dataset, rows *table, label int) (float64
 	return mean(r2), nil
 }
 
-// mostValues is of how many values a column may have in a dependence, leastRows how many real rows one value
-// has in the mean: others depend on each other by chance.
+// mostValues is the largest number of values of a column in a dependence, leastRows the smallest mean number of
+// real rows for a value: other columns depend on each other by chance.
 const mostValues, leastRows = 100, 50
 
 // broken is the share of rows that break a dependence which holds in all real rows: where one column follows
@@ -169,7 +169,8 @@ func broken(d *dataset, rows *table) (share float64, any bool) {
 	return float64(count) / float64(rows.Len()), len(all) > 0
 }
 
-// follows is the value of a column for each value of another, nil where it does not follow in all real rows.
+// follows returns the value of a column for each value of another, nil if the first does not follow from the other
+// in all real rows.
 func follows(d *dataset, from, to int) map[float64]float64 {
 	of, values := map[float64]float64{}, map[float64]bool{}
 	n := 0
@@ -196,7 +197,7 @@ func follows(d *dataset, from, to int) map[float64]float64 {
 	return of
 }
 
-// key is a cell as the key of a map: an empty one is no number, which equals nothing.
+// key is a cell as a map key: an empty cell is NaN, which equals nothing.
 func key(v float64) float64 {
 	if math.IsNaN(v) {
 		return math.Inf(1)

@@ -19,8 +19,8 @@ func weights() *experiment {
 	}
 }
 
-// weightCases are the ways to weight. A method that learns from records takes its share of the
-// run's budget, so the rows below it are a little worse than those of none; all cost the same.
+// weightCases are the ways to weight. A method that learns from records takes its share of the run's budget, so
+// its rows are slightly worse than those without weights; all cases cost the same.
 func weightCases(pipeline string) []runCase {
 	all := []runCase{
 		{name: "discriminator", fields: "weights: discriminator", bare: "none"},
@@ -42,8 +42,8 @@ func weightCases(pipeline string) []runCase {
 	return all
 }
 
-// starts are what a generator begins with: what runs have by default, nothing, or nothing and
-// a third of the steps, which leaves a bias that is plain to see and takes a third of the time.
+// starts are the initial states of a generator: the default, none, or none and a third of the steps, which leaves
+// a visible bias and takes a third of the time.
 var starts = map[string][]struct{ name, run string }{
 	"pategan": {{"warm", ""}, {"cold", "warm_start: {embed: 0}"}},
 	"dpgan": {{"warm", ""}, {"cold", "warm_start: {embed: 0}"},
@@ -124,7 +124,7 @@ var numbers = &measure{
 	},
 }
 
-// apart is how far rows are from real test rows, and what share of them their weights leave.
+// apart is how far rows are from real test rows, and the share of them that remains effective after weighting.
 func apart(d *dataset, rows *table) (*evaluate.Transport, float64, error) {
 	t, _, err := evaluate.CompareTransport(d.test, rows, rows.Weights(), evaluate.TransportOptions{Rows: 400, Seed: 1})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// adversary is the aggregator of masked runs on a dataset, with the sites that collude with it. It follows the
-// protocol and stores everything that it receives.
+// adversary is the aggregator of masked runs on a dataset, together with the sites that collude with it. It
+// follows the protocol and stores everything that it receives.
 type adversary struct {
 	colluders []*colluder
 
@@ -18,7 +18,7 @@ type adversary struct {
 	attempts map[asked]*attempt
 }
 
-// asked names a round.
+// asked identifies a round.
 type asked struct {
 	run   string
 	round uint64
@@ -32,7 +32,7 @@ type attempt struct {
 
 func newAdversary() *adversary { return &adversary{attempts: map[asked]*attempt{}} }
 
-// hear keeps what a site sends.
+// hear stores what a site sends.
 func (a *adversary) hear(site string, m *conclavev1.WorkRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,8 +59,8 @@ func (h *attempt) opened(site string) []int64 {
 	return answer
 }
 
-// observe computes, for each view of a run, a number that grows with the likelihood of world 0. releases are those
-// of its rounds, in order.
+// observe computes, for each view of a run, a number that increases with the likelihood of world 0. releases are
+// those of its rounds, in order.
 func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]float64, error) {
 	var answers, release, colluders float64
 	for _, r := range releases {
@@ -109,9 +109,9 @@ func (a *adversary) known(at asked, h *attempt) ([]int64, error) {
 	return known, nil
 }
 
-// single is what the answer shows by itself of the site whose record differs. Masks can be taken off in four ways: that
-// of the revealed seed or not, and those shared with the sites that collude or not. Where one of them leaves no mask,
-// what is left is close to what the site counts: so the closest is taken.
+// single is what the answer of the site with the differing record shows by itself. Masks can be removed in four
+// ways: with or without that of the revealed seed, and with or without those shared with colluding sites. If one
+// way leaves no mask, the rest is close to the site's count, so the closest is used.
 func (a *adversary) single(at asked, h *attempt) (float64, error) {
 	var closest float64
 	for i, answer := range [][]int64{h.answers[movedSite], h.opened(movedSite)} {
@@ -130,7 +130,8 @@ func (a *adversary) single(at asked, h *attempt) (float64, error) {
 	return closest, nil
 }
 
-// aside is the distance of a count from the middle of the two worlds, in units; the other world has one unit less.
+// aside is the distance of a count from the midpoint between the two worlds, in units; the other world has one
+// unit less.
 func aside(count, units int64) float64 {
 	return float64(count-units*countScale+countScale/2) / countScale
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// batch is the number of runs on one dataset. The ledger of a dataset is read
-// whenever a run of it is opened, so that many runs on one would be slow.
+// batch is the number of runs on one dataset. Opening a run reads the dataset's ledger, so many runs on one
+// dataset would be slow.
 const batch = 25
 
-// Run audits the cases of o one after the other and returns a result for each, of a masked one for each view.
-// Two cores make some 400 runs a second. A violation is a result and no error; errors
-// are options that cannot work, a cluster that fails, and a ledger that
-// does not verify.
+// Run audits the cases of o one after another and returns a result for each, or for each view of a masked one. Two
+// cores make about 400 runs a second. A violation is a result and not an error. Errors are invalid options, a
+// cluster that fails, and a ledger that does not verify.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -38,8 +37,8 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 func run(ctx context.Context, cases []*scenario, o Options) (results []Result, err error) {
 	var sites []string
 	var datasets []aggregator.DatasetConfig
-	// Room for all runs of a batch, more than their budgets add up to in any
-	// accounting: it is not the dataset's budget that is audited.
+	// Room for all runs of a batch, more than the sum of their budgets by any accountant: the dataset's budget is
+	// not audited.
 	room := privacy.Budget{Epsilon: 4*batch*o.Epsilon + 100, Delta: o.Delta}
 	for _, s := range cases {
 		for _, t := range trialsOf(s, o.Runs) {
@@ -69,8 +68,8 @@ func run(ctx context.Context, cases []*scenario, o Options) (results []Result, e
 	return results, nil
 }
 
-// trialsOf divides the runs of both worlds into batches. The worlds alternate, so that changes over time cannot
-// tell them apart.
+// trialsOf divides the runs of both worlds into batches. The worlds alternate, so that drift over time cannot
+// distinguish them.
 func trialsOf(s *scenario, runs int) []*trials {
 	var all []*trials
 	for first := 0; first < runs; first += batch {

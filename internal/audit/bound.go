@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// pilotShare is such that 1 in pilotShare trials chooses the event. Few trials are enough, because the bound
-	// is flat around its best event.
+	// pilotShare is the inverse share of trials that choose the event. Few are enough, because the bound is flat
+	// around its best event.
 	pilotShare = 4
 	// pilotAlpha is the margin for the pilot's counts. The guarantee does not depend on it.
 	pilotAlpha = 0.1
-	// maxThresholds bounds the events that are tried on the pilot.
+	// maxThresholds bounds the number of events tried on the pilot.
 	maxThresholds = 64
-	// MinRuns is the least number of trials per world that can be split.
+	// MinRuns is the smallest number of trials per world that can be split.
 	MinRuns = 2 * pilotShare
 )
 
@@ -24,8 +24,7 @@ const (
 type Event struct {
 	// Over is the world in which the event is expected more often: 0 or 1.
 	Over int `json:"over"`
-	// Above says that the event is a statistic of at least Threshold; else of
-	// at most Threshold.
+	// Above says that the event is a statistic of at least Threshold; otherwise it is one of at most Threshold.
 	Above     bool    `json:"above"`
 	Threshold float64 `json:"threshold"`
 }
@@ -47,13 +46,13 @@ func (e Event) count(xs []float64) int {
 	return n
 }
 
-// Bound is a lower bound on epsilon and what it rests on.
+// Bound is a lower bound on epsilon and the evidence for it.
 type Bound struct {
 	// Epsilon is zero if nothing was found.
 	Epsilon float64 `json:"epsilon"`
 	Event   Event   `json:"event"`
-	// Seen counts the trials of each world in which the event happened, of the
-	// Of trials that were not used to choose it.
+	// Seen counts the trials of each world in which the event happened, among the Of trials that were not used to
+	// choose it.
 	Seen [2]int `json:"seen"`
 	Of   [2]int `json:"of"`
 }
@@ -71,8 +70,8 @@ func ClopperPearson(k, n int, alpha float64) (low, high float64) {
 	return low, high
 }
 
-// epsilonOf is the epsilon that the counts of an event prove at delta, when each
-// of the two probabilities may be missed with probability alpha; zero or more.
+// epsilonOf is the epsilon that the counts of an event prove at delta, if each of the two probability bounds fails
+// with probability alpha. It is at least zero.
 func epsilonOf(kP, nP, kQ, nQ int, delta, alpha float64) float64 {
 	low, _ := ClopperPearson(kP, nP, alpha)
 	_, high := ClopperPearson(kQ, nQ, alpha)
@@ -82,18 +81,15 @@ func epsilonOf(kP, nP, kQ, nQ int, delta, alpha float64) float64 {
 	return max(0, math.Log((low-delta)/high))
 }
 
-// LowerBound returns an epsilon that the program under test does not go below at
-// delta, from one statistic per trial of each world. It is too high with
-// probability 1 - confidence at most, whatever the distributions are; trials must
-// be independent.
+// LowerBound returns a lower bound on the program's epsilon at delta, from one statistic per trial of each world.
+// It is too high with probability at most 1 - confidence, for all distributions; trials must be independent.
 //
-// The first quarter of the trials of each world chooses the event: threshold,
-// side of it, and which world goes over the other. The other three quarters
-// then decide about this one event, with half of 1 - confidence for each of the
-// two probabilities. So nothing has to be paid for the choice.
+// The first quarter of the trials of each world chooses the event: the threshold, the side, and the world in which
+// it is more likely. The other three quarters test only this event, with half of 1 - confidence for each of the
+// two probabilities. So the choice needs no correction for multiple tests.
 //
-// It is an error to give fewer than [MinRuns] trials of a world, a statistic that
-// is not a number, or a delta or confidence that are not between 0 and 1.
+// Errors are fewer than [MinRuns] trials of a world, a statistic that is not a number, and a delta or confidence
+// that is not between 0 and 1.
 func LowerBound(trials [2][]float64, delta, confidence float64) (Bound, error) {
 	if !(delta >= 0 && delta < 1) || !(confidence > 0 && confidence < 1) {
 		return Bound{}, fmt.Errorf("delta is %v and confidence %v; both must lie between 0 and 1", delta, confidence)
@@ -121,9 +117,8 @@ func LowerBound(trials [2][]float64, delta, confidence float64) (Bound, error) {
 	return b, nil
 }
 
-// choose returns the event that promises most: the one with the largest bound if
-// the rest of the trials shows it as often as the pilot. Where none promises
-// anything it is the first, which costs nothing.
+// choose returns the most promising event: the one with the largest bound if the remaining trials show it as often
+// as the pilot. If none is promising it returns the first.
 func choose(pilot [2][]float64, of [2]int, delta, alpha float64) Event {
 	values := slices.Concat(pilot[0], pilot[1])
 	slices.Sort(values)
@@ -133,8 +128,7 @@ func choose(pilot [2][]float64, of [2]int, delta, alpha float64) Event {
 		t := values[i*len(values)/min(len(values), maxThresholds)]
 		for _, e := range []Event{{0, true, t}, {0, false, t}, {1, true, t}, {1, false, t}} {
 			p, q := e.Over, 1-e.Over
-			// The pilot's result is taken with a margin; otherwise rare events would be chosen for their luck in
-			// it.
+			// The pilot's result is taken with a margin; otherwise rare events would be chosen by luck.
 			low, _ := ClopperPearson(e.count(pilot[p]), len(pilot[p]), pilotAlpha)
 			_, high := ClopperPearson(e.count(pilot[q]), len(pilot[q]), pilotAlpha)
 			kP, kQ := math.Floor(low*float64(of[p])), math.Ceil(high*float64(of[q]))

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// A run asks so many rounds of so many queries, on all of which the same
-	// teacher votes otherwise: what is tested is the composition, too.
+	// A run asks this many rounds of this many queries. The same teacher votes differently in all of them, so
+	// composition is tested too.
 	voteRounds, voteQueries = 2, 4
 	// countScale is the fixed-point unit of the class counts.
 	countScale = 1 << 16
-	// thresholdNoise is sigma1 over sigma2 of the Confident-GNMax.
+	// thresholdNoise is the ratio of sigma1 to sigma2 in Confident-GNMax.
 	thresholdNoise = 1.5
 )
 
@@ -27,18 +27,18 @@ type scenario struct {
 	// planned pays for all questions, and is the first entry of the plan; see cheap.
 	planned         privacy.Planned
 	rounds, queries int
-	// votes is the histogram of every query in world 0. In world 1 one vote has
-	// moved from class 0 to class 1, or one at each of overlap sites.
+	// votes is the histogram of every query in world 0. In world 1 one vote has moved from class 0 to class 1, or
+	// one at each of overlap sites.
 	votes   [2]int64
-	overlap int // as budgets have it
+	overlap int // as in budgets
 	// units are the class counts of world 0. World 1 lacks a unit of class 0.
 	units     [2]int64
 	statistic statistic
-	masked    *masked // nil where the aggregator sees the answers
+	masked    *masked // nil if the aggregator sees the answers
 }
 
-// Worst-case votes. Where the winner alone is released, the moved vote has to
-// decide between the two. Noisy counts show every move alike.
+// Worst-case votes. If only the winner is released, the moved vote has to decide between the two. Noisy counts
+// show every move equally.
 var (
 	nearTie = [2]int64{6, 5}
 	units   = [2]int64{3, 2}
@@ -69,8 +69,8 @@ func Cases() []string {
 	return names
 }
 
-// Select returns the cases that a word names: all, a mechanism as the ledger
-// calls it (gnmax, confident-gnmax, lnmax, laplace, gaussian), or one case.
+// Select returns the cases that a word names: all, a mechanism by its name in the ledger (gnmax, confident-gnmax,
+// lnmax, laplace, gaussian), or one case.
 func Select(word string) ([]string, error) {
 	var names []string
 	for _, m := range makers {
@@ -86,7 +86,7 @@ func Select(word string) ([]string, error) {
 	return names, nil
 }
 
-// scenarios calibrates the cases named so that a run spends its budget.
+// scenarios calibrates the named cases so that a run spends its budget.
 func scenarios(names []string, b privacy.Budget) ([]*scenario, error) {
 	var all []*scenario
 	for _, m := range makers {
@@ -115,7 +115,7 @@ func (s *scenario) votedOn(mechanism privacy.Event, whole bool) {
 }
 
 // cheap is an extra entry in a run's plan: the same question for almost nothing. No round names it. The audit
-// detects an aggregator that charges it and draws the promised noise.
+// detects an aggregator that charges this entry but draws the promised noise.
 func (s *scenario) cheap() privacy.Planned {
 	const times = 1e6
 	p := s.planned
@@ -125,7 +125,7 @@ func (s *scenario) cheap() privacy.Planned {
 	return p
 }
 
-// counts tells whether units are counted, instead of votes.
+// counts reports whether units are counted, instead of votes.
 func (s *scenario) counts() bool { return s.planned.Kind == runspec.ClassCounts }
 
 func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
@@ -138,22 +138,21 @@ func (s *scenario) gnmax(b privacy.Budget, whole bool) error {
 	return nil
 }
 
-// overlapping has noisy counts for a unit that is at both sites: a vote of each of them moves.
+// overlapping releases noisy counts for a unit that is at both sites: one vote moves at each.
 func (s *scenario) overlapping(b privacy.Budget) error {
 	b = b.WithOverlap(2)
 	s.overlap = b.Overlap
 	return s.gnmax(b, true)
 }
 
-// confident has all teachers agree, about one sigma1 above the threshold: then
-// the moved vote changes the largest count and shows in the test as well,
-// and most questions are answered.
+// confident makes all teachers agree, about one sigma1 above the threshold. The moved vote then changes the
+// largest count and shows in the test as well, and most questions are answered.
 func (s *scenario) confident(b privacy.Budget) error {
 	sigma, err := privacy.GNMaxSigma(b, s.asked(), nil)
 	if err != nil {
 		return err
 	}
-	// Test and answer together cost what a GNMax of this sigma does.
+	// Test and answer together cost as much as a GNMax of this sigma.
 	sigma2 := sigma * math.Sqrt(1+1/(2*thresholdNoise*thresholdNoise))
 	sigma1 := thresholdNoise * sigma2
 	margin := math.Ceil(sigma1)

@@ -19,7 +19,7 @@ import (
 
 const (
 	aggregatorName = "audit"
-	// validity outlives every audit.
+	// validity is longer than any audit.
 	validity = 30 * 24 * time.Hour
 )
 
@@ -30,10 +30,10 @@ type cluster struct {
 	server *aggregator.Server
 	stop   context.CancelFunc
 	served chan error
-	// serving ends when the server ends, for whatever reason.
+	// serving ends when the server ends, for any reason.
 	serving context.Context
 	sites   map[string]*grpc.ClientConn
-	relay   *relay // to which real nodes talk
+	relay   *relay // real nodes connect to it
 }
 
 // newCluster starts a cluster that serves datasets to sites.
@@ -101,9 +101,9 @@ func (c *cluster) issue(datasets []aggregator.DatasetConfig, sites []string) err
 	return errors.Join(errs...)
 }
 
-// student connects like a student. Each dataset has one of its own, for an aggregator bounds how many runs and calls
-// one student makes. Nothing is read or written outside the connection; the config needs values for
-// run and out.
+// student connects like a student. Each dataset has its own, because an aggregator bounds how many runs and calls
+// one student makes. It reads and writes nothing outside the connection; the config only needs some values for run
+// and out.
 func (c *cluster) student(dataset string) (*student.Client, error) {
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.Run, config.Out = c.address(), dataset, "audit", c.dir
@@ -111,7 +111,7 @@ func (c *cluster) student(dataset string) (*student.Client, error) {
 	return student.Dial(config, zap.NewNop())
 }
 
-// close ends everything and removes the cluster's folder.
+// close stops everything and removes the cluster's folder.
 func (c *cluster) close() error {
 	var errs []error
 	c.relay.close()

@@ -11,17 +11,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// colluder is a site that takes part in masked runs correctly, and gives an adversary everything that it knows.
+// colluder is a site that takes part in masked runs correctly, and tells an adversary everything that it knows.
 type colluder struct {
 	site  string
 	of    *trials
 	party *masking.Party
 
 	mu       sync.Mutex
-	attempts map[asked]*masking.Attempt // the newest at each round
+	attempts map[asked]*masking.Attempt // the newest attempt at each round
 }
 
-// colluder makes a site of the trials that colludes.
+// colluder makes a colluding site for the trials.
 func (c *cluster) colluder(site string, of *trials) (*colluder, error) {
 	key, err := pemfile.LoadKey(c.files(certs.RoleNode, site).Key)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *colluder) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, 
 		Fence: m.GetMasked().GetFence(), Counter: m.GetMasked().GetCounter(),
 		Question: sha256.Sum256(m.GetPart().GetData()), Entries: entries, Share: share,
 		Members: m.GetMasked().GetMembers(),
-	}, func(masking.Digest) error { return nil }) // what it pays is its own affair
+	}, func(masking.Digest) error { return nil }) // what it pays does not matter here
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (p *colluder) answer(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, 
 	return vector(round, values), nil
 }
 
-// takeOff takes the masks that the site knows off an answer to a round.
+// takeOff removes the masks that the site knows from an answer to a round.
 func (p *colluder) takeOff(at asked, site string, answer []int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

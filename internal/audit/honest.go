@@ -24,14 +24,14 @@ const schema = `columns:
 label: y
 `
 
-// schemaSHA256 names schema.
+// schemaSHA256 is the hash of schema.
 var schemaSHA256 = func() string {
 	sum := sha256.Sum256([]byte(schema))
 	return hex.EncodeToString(sum[:])
 }()
 
-// records are the tables of real nodes in a world. This is the only place in which the worlds of masked runs differ.
-// They add up to units.
+// records are the tables of real nodes in a world. The worlds of masked runs differ only here. The tables add up
+// to units.
 func records(world int) map[string][]byte {
 	tables := map[string][]byte{fixedSite: []byte("x,y\n0.1,0\n0.2,0\n0.3,1\n"), movedSite: []byte("x,y\n0.4,1\n")}
 	if world == 0 {
@@ -40,7 +40,7 @@ func records(world int) map[string][]byte {
 	return tables
 }
 
-// movedUnits is the number of units of class 0 that the site with the differing record has in world 0.
+// movedUnits is the number of units of class 0 at the site with the differing record, in world 0.
 const movedUnits = 1
 
 func (c *cluster) schema() string { return filepath.Join(c.dir, "schema.yaml") }
@@ -60,7 +60,7 @@ func (c *cluster) writeRecords() error {
 	return errors.Join(errs...)
 }
 
-// enterMasked connects real nodes with records of the world, through the relay, and the sites that collude.
+// enterMasked connects real nodes with the world's records, through the relay, and the colluding sites.
 func (t *trials) enterMasked(ctx context.Context, c *cluster, group *errgroup.Group) (err error) {
 	if t.group, err = c.group(t.scenario); err != nil {
 		return err

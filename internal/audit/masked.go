@@ -16,13 +16,13 @@ type View string
 
 // The views of a masked run. The aggregator is in each of them.
 const (
-	// ViewAnswers is what the site sends whose record differs, with all masks taken off that the aggregator and
-	// the sites that collude know: nothing may show.
+	// ViewAnswers is what the site with the differing record sends, after removing all masks known to the
+	// aggregator and the colluding sites: it must show nothing.
 	ViewAnswers View = "answers"
-	// ViewRelease is the opened total, as it is released.
+	// ViewRelease is the opened total, as released.
 	ViewRelease View = "release"
-	// ViewColluders is the opened total without the parts of the sites that collude, which know their vectors and
-	// their noise. What is left has the noise of the honest sites alone.
+	// ViewColluders is the opened total without the parts of the colluding sites, which know their vectors and
+	// noise. The rest has only the noise of the honest sites.
 	ViewColluders View = "colluders"
 )
 
@@ -33,13 +33,13 @@ type masked struct {
 	withstood, colluders int
 }
 
-// honestSites are those whose records the worlds have.
+// honestSites are the sites with the worlds' records.
 var honestSites = []string{fixedSite, movedSite}
 
-// maskedRounds are the rounds of a masked run: masks and noise of each have to be its own.
+// maskedRounds is the number of rounds of a masked run: each must have its own masks and noise.
 const maskedRounds = 2
 
-// maskedCounts asks real nodes for class counts under masks, in which world 1 lacks a unit of class 0. As many sites
+// maskedCounts asks real nodes for class counts under masks; world 1 lacks a unit of class 0. As many sites
 // collude as the run withstands.
 func (s *scenario) maskedCounts(b privacy.Budget) error {
 	sigma, err := privacy.GaussianSigma(b, maskedRounds, nil)

@@ -15,8 +15,8 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The sites. Fixed hosts all teachers but one and votes the same in both worlds, but for
-// a unit that is at both sites; moved hosts the one that differs. So it is with units.
+// The sites. fixedSite hosts all teachers but one and votes the same in both worlds, except for a unit that is at
+// both sites. movedSite hosts the teacher that differs. Units are divided in the same way.
 const (
 	fixedSite = "fixed"
 	movedSite = "moved"
@@ -27,7 +27,7 @@ const protocolVersion = 5
 
 // script is a scripted node's answer to every question.
 type script struct {
-	votes  []byte  // a class for each teacher, on all queries
+	votes  []byte  // one class for each teacher, on all queries
 	counts []int64 // of its units, in fixed point
 }
 
@@ -58,8 +58,7 @@ func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
 	return grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
 }
 
-// join opens the stream of a site's node for a dataset and waits until it is
-// welcome. The stream ends with ctx.
+// join opens the stream of a site's node for a dataset and waits for the welcome. The stream ends with ctx.
 func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 	teachers int) (conclavev1.TeacherService_WorkClient, error) {
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
@@ -70,7 +69,7 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 		Protocol: protocolVersion, Dataset: dataset, Site: site, Node: site, Teachers: uint32(teachers),
 		SchemaSha256: schemaSHA256, Unit: unit, Manifest: "scripted-" + site,
 	}
-	// A stream that was refused unheard says why when it is read.
+	// If the stream was already refused, reading it returns the reason.
 	if err := stream.Send(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}}); err != nil &&
 		!errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
@@ -89,10 +88,10 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 	}
 }
 
-// replies are a node's answers to messages; nil means no answer.
+// replies returns a node's answer to a message; nil means no answer.
 type replies func(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error)
 
-// work replies to messages until the stream ends, and says why it did; nil after ctx.
+// work replies to messages until the stream ends, and returns the reason; nil if ctx ended.
 func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, reply replies) error {
 	for {
 		m, err := stream.Recv()
@@ -156,7 +155,7 @@ func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
 		return vector(r, s.counts)
 	}
 	queries := int(r.GetVotes().GetQueries())
-	// One bit per vote, low bits first, a row of whole bytes for each teacher.
+	// One bit per vote, low bits first, in a row of whole bytes for each teacher.
 	row := (queries + 7) / 8
 	packed := make([]byte, row*len(s.votes))
 	for t, class := range s.votes {
@@ -169,7 +168,7 @@ func (s script) answer(r *conclavev1.Round) *conclavev1.WorkRequest {
 	}}}
 }
 
-// vector is an answer to a round that asks for a sum.
+// vector answers a round that asks for a sum.
 func vector(r *conclavev1.Round, values []int64) *conclavev1.WorkRequest {
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: &conclavev1.Sum{
 		Run: r.GetRun(), Round: r.GetNumber(), Values: values,

@@ -8,14 +8,15 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Options say what is audited and how long.
+// Options say what is audited and with how many runs.
 type Options struct {
 	// Cases are names of [Cases]; see [Select].
 	Cases []string
 	// Runs is the number of runs of each case in each of the two worlds.
 	Runs int
-	// Epsilon and Delta are the budget of one run, which is spent. Violations show best at an epsilon of 1 to 3
-	// and a delta that is not small: an event that happens in one of a million runs does not show in a thousand.
+	// Epsilon and Delta are the budget of one run, which is spent completely. Violations show best at an epsilon
+	// of 1 to 3 and a delta that is not small: an event that happens in one of a million runs does not show in a
+	// thousand.
 	Epsilon, Delta float64
 	// Confidence is the confidence of each lower bound.
 	Confidence float64
@@ -42,7 +43,7 @@ const (
 	maxRuns                = 1 << 20
 )
 
-// Validate reports every field that cannot work.
+// Validate reports all invalid fields.
 func (o Options) Validate() error {
 	var errs config.Problems
 	need := errs.Need

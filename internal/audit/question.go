@@ -33,7 +33,7 @@ func (s *scenario) spec(name, dataset string, group *masking.Group, epsilon, del
 	return spec
 }
 
-// round is one question of a run. What else nodes would be asked to vote on is of no account: their votes are fixed.
+// round is one question of a run. Its records do not matter, because the votes are fixed.
 func (s *scenario) round(run string, number uint64) *conclavev1.Round {
 	if s.counts() {
 		classes := len(s.units)

@@ -18,7 +18,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// relay is between real nodes and the aggregator, with the keys of both. It forwards everything, and an adversary
+// relay is between real nodes and the aggregator, and has the keys of both. It forwards everything. An adversary
 // stores what nodes send, which is all that an aggregator gets from them.
 type relay struct {
 	conclavev1.UnimplementedTeacherServiceServer
@@ -48,7 +48,7 @@ func newRelay(files certs.Files, sites map[string]*grpc.ClientConn) (*relay, err
 	conclavev1.RegisterTeacherServiceServer(r.server, r)
 	go func() {
 		defer close(r.served)
-		_ = r.server.Serve(listener) // until close; before, nodes would say that they find nobody
+		_ = r.server.Serve(listener) // until close; otherwise nodes would report that they find no server
 	}()
 	return r, nil
 }
@@ -62,7 +62,7 @@ func (r *relay) close() {
 
 func (r *relay) address() string { return r.listener.Addr().String() }
 
-// tell has an adversary hear what the nodes of a dataset send.
+// tell makes an adversary hear what the nodes of a dataset send.
 func (r *relay) tell(dataset string, a *adversary) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *relay) Work(node grpc.BidiStreamingServer[conclavev1.WorkRequest, concl
 		for m := first; err == nil; m, err = node.Recv() {
 			a.hear(site, m)
 			if aggregator.Send(m) != nil {
-				return // why is told below
+				return // the reason is reported below
 			}
 		}
 		_ = aggregator.CloseSend()

@@ -7,15 +7,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// statistic turns the releases of one run, in order, into one number that
-// grows with the likelihood of world 0 over that of world 1. It may be wrong
-// about the mechanism: the bound holds for any statistic, a bad one only sees
+// statistic maps the releases of one run, in order, to a number that increases with the likelihood of world 0 over
+// that of world 1. It may be wrong about the mechanism: the bound holds for any statistic, but a bad one finds
 // less.
 type statistic func(releases []*conclavev1.Release) (float64, error)
 
-// perQuery adds up a log-likelihood ratio over the votes of all rounds: queries are
-// answered with noise of their own. The ratio is that of whole histograms; where
-// they are not released, winnerRatio takes its place.
+// perQuery adds up a log-likelihood ratio over the votes of all rounds: each query has its own noise. The ratio is
+// that of whole histograms; if they are not released, winnerRatio replaces it.
 func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) float64) statistic {
 	if !whole {
 		ratio = winnerRatio
@@ -45,13 +43,12 @@ func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) fl
 	}
 }
 
-// winnerRatio is that of a winner near a tie, where the worlds mirror each other:
-// each win of class 0 speaks as much for world 0 as a win of class 1 against
-// it.
+// winnerRatio is the ratio for a winner near a tie, where the worlds mirror each other: a win of class 0 favours
+// world 0 as much as a win of class 1 favours world 1.
 func winnerRatio(label int32, _ []int64) float64 { return 1 - 2*float64(label) }
 
-// gaussianRatio is that of two counts with Gaussian noise sigma, which are
-// counts in world 0 and one vote further on in world 1. Where they are more votes further on it grows with the ratio.
+// gaussianRatio is the ratio for two counts with Gaussian noise sigma, which are counts in world 0 and moved by
+// one vote in world 1. If they are moved by more votes, it increases with the ratio.
 func gaussianRatio(counts [2]int64, sigma float64) func(int32, []int64) float64 {
 	return func(_ int32, noisy []int64) float64 {
 		return float64(noisy[0]-counts[0]-noisy[1]+counts[1]+1) / (sigma * sigma)
@@ -65,16 +62,15 @@ func laplaceRatio(counts [2]int64, lambda float64) func(int32, []int64) float64 
 	}
 }
 
-// moved is how much further a draw of noise is from what another centre, by away,
-// would have it.
+// moved is how much farther a draw of noise is from a centre at by than from zero.
 func moved(noise, by int64) float64 {
 	return math.Abs(float64(noise-by)) - math.Abs(float64(noise))
 }
 
-// confidentRatio is gaussianRatio with a test in front whose outcome shows: a
-// release, or none. Class 0 is the larger in both worlds.
+// confidentRatio is gaussianRatio after a test with a visible outcome: a release, or none. Class 0 is the larger
+// one in both worlds.
 func confidentRatio(counts [2]int64, threshold, sigma1, sigma2 float64) func(int32, []int64) float64 {
-	// The noise is whole, so the border lies half a vote below the threshold.
+	// The noise is an integer, so the border lies half a vote below the threshold.
 	fails := func(count int64) float64 {
 		return math.Erfc((float64(count)-threshold+0.5)/(sigma1*math.Sqrt2)) / 2
 	}
@@ -89,8 +85,8 @@ func confidentRatio(counts [2]int64, threshold, sigma1, sigma2 float64) func(int
 	}
 }
 
-// countRatio is that of noisy class counts, of which world 1 has one unit less
-// in class 0; the others are the same in both worlds and say nothing.
+// countRatio is the ratio for noisy class counts, where world 1 has one unit less in class 0. The other counts are
+// equal in both worlds and carry no information.
 func countRatio(count int64, scale uint64, epsilon float64) statistic {
 	return func(releases []*conclavev1.Release) (float64, error) {
 		sum := 0.0

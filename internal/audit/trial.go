@@ -13,7 +13,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// trials are runs on one dataset in one world, one after the other.
+// trials are runs on one dataset in one world, one after another.
 type trials struct {
 	scenario    *scenario
 	world       int
@@ -27,8 +27,7 @@ type trials struct {
 	adversary *adversary
 }
 
-// make connects the dataset's nodes, makes the runs and reads what they were
-// charged. The nodes leave afterwards.
+// make connects the dataset's nodes, makes the runs and reads what they were charged. The nodes leave afterwards.
 func (t *trials) make(ctx context.Context, c *cluster, o Options, step func()) error {
 	working, leave := context.WithCancel(ctx)
 	defer leave()
@@ -41,7 +40,7 @@ func (t *trials) make(ctx context.Context, c *cluster, o Options, step func()) e
 		leave()
 		return errors.Join(err, group.Wait())
 	}
-	// A node that fails ends the runs, and the runs' end is that of the nodes.
+	// A node that fails ends the runs, and the end of the runs ends the nodes.
 	group.Go(func() error {
 		defer leave()
 		client, err := c.student(t.dataset)
@@ -82,7 +81,7 @@ func (t *trials) enter(ctx context.Context, c *cluster, group *errgroup.Group) e
 	return nil
 }
 
-// one makes a run and returns what it shows, a number for each view.
+// one makes a run and returns one number for each view.
 func (t *trials) one(ctx context.Context, client *student.Client, name string, o Options) ([]float64, error) {
 	s := t.scenario
 	if _, err := client.OpenRun(ctx, s.spec(name, t.dataset, t.group, o.Epsilon, o.Delta)); err != nil {

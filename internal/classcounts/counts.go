@@ -1,4 +1,4 @@
-// Package classcounts is the question how many records of each class there are.
+// Package classcounts is the question for the number of records of each class.
 package classcounts
 
 import (
@@ -11,7 +11,7 @@ import (
 // Kind asks for the sum of the classes of all privacy units.
 var Kind = question.Kind{Name: "class-counts", Read: question.Typed(read), Streams: true}
 
-// maxScale is the largest fixed-point unit of class counts, that of sums at aggregators.
+// maxScale is the largest fixed-point unit of class counts, as for sums at aggregators.
 const maxScale = 1 << 20
 
 func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, error) {
@@ -30,15 +30,15 @@ func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, err
 	}, nil
 }
 
-// Shape is that of the counts of so many classes, to which a unit adds at most scale in all.
+// Shape is the shape of the counts of so many classes, to which a unit adds at most scale in total.
 func Shape(classes int, scale int64) question.Shape {
 	return question.Shape{Sum: &question.Vector{
 		Entries: classes, Bound: scale, Norm: question.L1, Counts: true, Rate: 1,
 	}}
 }
 
-// adder counts the classes of records. A unit with k records adds floor(scale/k) for each of them: at most the scale
-// in the L1 norm, and so in the L2 norm, however many records it has.
+// adder counts the classes of records. A unit with k records adds floor(scale/k) for each of them: at most scale
+// in the L1 norm, and so in the L2 norm, for any number of records.
 func adder(scale int64) question.Adder {
 	return func(b *question.Block, sum []int64) {
 		for i, class := range b.Classes {

@@ -13,16 +13,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// last is the discriminator that a node was asked about last: over a run its weights and
-// units change only.
+// last is the discriminator that a node was asked about last. Within a run only its weights and units change.
 type last struct {
 	spec *conclavev1.Discriminator
 	net  *Discriminator
 }
 
-// Described makes the discriminator of a question: its network, its weights as little-endian
-// float32 values, and its units where it has standard inputs. It is the caller's until the
-// next call for the same node.
+// Described makes the discriminator of a question: its network, its weights as little-endian float32 values, and
+// its units if it has standard inputs. The caller owns it until the next call for the same node.
 func Described(p *question.Public, d *conclavev1.Discriminator, weights []byte, mean, scale *conclavev1.Tensor,
 ) (*Discriminator, error) {
 	net, err := network(p, d)
@@ -47,7 +45,7 @@ func Described(p *question.Public, d *conclavev1.Discriminator, weights []byte, 
 	return net, nil
 }
 
-// network makes the network that a description names, or finds the last one.
+// network makes the network that a description names, or returns the last one.
 func network(p *question.Public, d *conclavev1.Discriminator) (*Discriminator, error) {
 	if d == nil {
 		return nil, errors.New("the question does not describe its discriminator")
@@ -75,7 +73,7 @@ func network(p *question.Public, d *conclavev1.Discriminator) (*Discriminator, e
 		return nil, fmt.Errorf("how the discriminator knows the class, %v, is not known to this node; "+
 			"use told or each, or update it", d.ByClass)
 	}
-	net, err := New(s, rand.New(rand.NewPCG(0, 0))) // weights travel with the question
+	net, err := New(s, rand.New(rand.NewPCG(0, 0))) // weights come with the question
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +94,7 @@ func standard(p *question.Public, mean, scale *conclavev1.Tensor) (*scaling.Scal
 	return scaling.FromUnits(m, s, p.Features, p.Classes, p.Numbers)
 }
 
-// Describe is the discriminator as nodes are told of it.
+// Describe returns the description that nodes are sent.
 func (s Spec) Describe() *conclavev1.Discriminator {
 	d := &conclavev1.Discriminator{
 		Kind: conclavev1.Discriminator_KIND_DENSE, Hidden: uint32(s.Hidden), Layers: uint32(s.Layers),

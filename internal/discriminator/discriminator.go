@@ -10,16 +10,16 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// Discriminator scores records. It is not safe for concurrent use: it keeps what the last
-// Scores computed for Backward.
+// Discriminator scores records. It is not safe for concurrent use: it stores what the last Scores computed for
+// Backward.
 type Discriminator struct {
 	Net   *nn.Network
 	spec  Spec
 	units *scaling.Scaler
-	// basis is the basis of cosines, fourier the random features; nil for none.
+	// basis is the basis of cosines, fourier the random features; nil if not used.
 	basis   *projection.Projection
 	fourier *projection.Fourier
-	// piece says of each feature whether it is a number shown in pieces.
+	// piece says for each feature whether it is a number encoded in pieces.
 	piece []bool
 
 	inputs  []float32
@@ -28,8 +28,8 @@ type Discriminator struct {
 	dy      []float32
 	dx      []float32
 	x       []float32 // the caller's
-	// back is the gradient by what is seen, random that by random features, was what
-	// is seen.
+	// back is the gradient with respect to the features seen, random that with respect to random features; was
+	// holds the features seen.
 	back, random, was []float32
 }
 
@@ -72,9 +72,9 @@ func New(s Spec, rng *rand.Rand) (*Discriminator, error) {
 	return d, err
 }
 
-// Clone returns one of the same weights and units, with its own memory.
+// Clone returns a copy with the same weights and units, and its own memory.
 func (d *Discriminator) Clone() (*Discriminator, error) {
-	c, err := New(d.spec, rand.New(rand.NewPCG(0, 0))) // whose weights are replaced
+	c, err := New(d.spec, rand.New(rand.NewPCG(0, 0))) // its weights are replaced
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (d *Discriminator) Weights() []float32 {
 	return all
 }
 
-// SetWeights sets weights from Weights. The error says that their number is wrong or that they are not finite.
+// SetWeights sets weights as returned by Weights. It fails if their number is wrong or if they are not finite.
 func (d *Discriminator) SetWeights(weights []float32) error {
 	if want := d.Parameters(); len(weights) != want {
 		return fmt.Errorf("%d weights for a discriminator of %d", len(weights), want)
@@ -122,7 +122,7 @@ func (d *Discriminator) SetWeights(weights []float32) error {
 // SetUnits sets the units of standard inputs. They must not be private.
 func (d *Discriminator) SetUnits(u *scaling.Scaler) { d.units = u }
 
-// Units returns those of standard inputs, nil of others.
+// Units returns the units of standard inputs, nil for other inputs.
 func (d *Discriminator) Units() *scaling.Scaler { return d.units }
 
 // Inputs appends the network's inputs for records x, shape [len(classes), Features], to dst.
@@ -151,8 +151,7 @@ func (d *Discriminator) Inputs(dst, x []float32, classes []int) []float32 {
 	return dst
 }
 
-// seen is what is seen of records before random features and classes, shape [len(classes),
-// seen].
+// seen returns the features seen of records, before random features and classes, shape [len(classes), seen].
 func (d *Discriminator) seen(x []float32, classes []int) []float32 {
 	n, seen, w := len(classes), d.spec.seen(), d.spec.Features
 	if d.spec.Standard {
@@ -181,14 +180,14 @@ func (d *Discriminator) seen(x []float32, classes []int) []float32 {
 	return rows
 }
 
-// centre spreads features from [0, 1] over [-1, 1].
+// centre maps features from [0, 1] to [-1, 1].
 func centre(dst, from []float32) {
 	for j, v := range from {
 		dst[j] = 2*v - 1
 	}
 }
 
-// Heads says which output of the network is the score of a record of each class; nil if there is only one.
+// Heads returns the network's output that is the score of each record's class; nil if there is only one.
 func (d *Discriminator) Heads(classes []int) []int {
 	if d.spec.Each {
 		return classes
@@ -211,7 +210,7 @@ func (d *Discriminator) Scores(x []float32, classes []int) []float32 {
 	return d.scores
 }
 
-// outputs turns the gradient by scores into that by the network's outputs.
+// outputs converts the gradient with respect to scores into that with respect to the network's outputs.
 func (d *Discriminator) outputs(scores []float32) []float32 {
 	out := d.Net.Out()
 	if out == 1 {
@@ -224,11 +223,11 @@ func (d *Discriminator) outputs(scores []float32) []float32 {
 	return d.dy
 }
 
-// Backward adds the gradients of the weights, for the gradient by the last Scores.
+// Backward adds the gradients of the weights, given the gradient with respect to the last Scores.
 func (d *Discriminator) Backward(scores []float32) { d.Net.Backward(d.outputs(scores), true, false) }
 
-// Slope returns the gradient by the records of the last Scores, shape [records,
-// Features], for the gradient by these scores. It is valid until the next call.
+// Slope returns the gradient with respect to the records of the last Scores, shape [records, Features], given the
+// gradient with respect to these scores. It is valid until the next call.
 func (d *Discriminator) Slope(scores []float32) []float32 {
 	in := d.Net.Backward(d.outputs(scores), false, true)
 	s, n := d.spec, len(d.classes)
@@ -268,7 +267,7 @@ func (d *Discriminator) Slope(scores []float32) []float32 {
 	return d.dx
 }
 
-// slopeOfPieces turns the gradient by a record's pieces into that by the record x.
+// slopeOfPieces converts the gradient with respect to a record's pieces into that with respect to the record x.
 func (d *Discriminator) slopeOfPieces(to, from, x []float32) {
 	for j, v := range x {
 		if d.piece[j] {

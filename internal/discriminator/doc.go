@@ -1,7 +1,6 @@
-// Package discriminator is the network of DPGAN that scores records: high for real.
-// Student and nodes make the same one of a [Spec], so that only its weights travel: the
-// student moves generated records by its slope, nodes take its gradients on real ones.
+// Package discriminator is the network of DPGAN that scores records: high for real. Student and nodes build the
+// same network from a [Spec], so only its weights are sent. The student moves generated records along its slope;
+// nodes compute its gradients at real records.
 //
-// Start with [New]. It knows nothing of privacy: clipping is that of package nn, noise the
-// aggregator's.
+// Start with [New]. The package knows nothing about privacy: package nn clips, and the aggregator adds noise.
 package discriminator

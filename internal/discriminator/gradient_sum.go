@@ -17,7 +17,7 @@ import (
 // the privacy units.
 var GradientSum = question.Kind{Name: "discriminator", Read: question.Typed(readGradientSum), Divides: true}
 
-// The fixed-point units that aggregators take.
+// The fixed-point units that aggregators accept.
 const (
 	minBound = 1 << 8
 	maxBound = 1 << 20
@@ -73,18 +73,18 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 	}, nil
 }
 
-// clipped is the sum of clipped gradients that a node was asked for last, with the space that
-// it needs: x are the records of a part of a sample, inputs what the network sees of them.
+// clipped is the sum of clipped gradients that a node was asked for last, with its memory: x holds the records of
+// a part of a sample, inputs what the network sees of them.
 type clipped struct {
 	net       *Discriminator
 	clip      float64
 	bound     int64
 	sums      *nn.ClippedSteps
 	x, inputs []float32
-	work      int // records that passed through the network, of all samples
+	work      int // records that passed through the network, over all samples
 }
 
-// of makes a sum of gradients of this clip norm and bound, or finds the last.
+// of makes a sum of gradients with this clip norm and bound, or returns the last one.
 func (c *clipped) of(net *Discriminator, clip float64, bound int64) (*nn.ClippedSteps, error) {
 	if c.net == net && c.clip == clip && c.bound == bound {
 		return c.sums, nil
@@ -97,20 +97,20 @@ func (c *clipped) of(net *Discriminator, clip float64, bound int64) (*nn.Clipped
 	return sums, nil
 }
 
-// chunk is how many units are taken at a time: it bounds the memory.
+// chunk is the number of units processed at a time: it bounds the memory.
 const chunk = 512
 
-// filling is the number to whose multiple the records of a sample are padded: a node with few records in its sample
-// does the same work as a node with none.
+// filling is the number to whose multiple the records of a sample are padded. A node with few records in its
+// sample does the same work as a node with none.
 const filling = 32
 
-// mostRecords is how many of a unit's records a step computes: the time of a step would tell
-// whether a unit of very many is in its sample. Which ones chance decides anew each time, so that
-// the gradient is that of all of them in the mean; its bound is that of any.
+// mostRecords is the number of a unit's records that a step computes: otherwise the time of a step would reveal
+// whether a very large unit is in its sample. The records are chosen at random in each step, so the expected
+// gradient is that of all records. The bound holds for any choice.
 const mostRecords = 256
 
-// some are the records of a unit that a step computes, at most mostRecords in a row from a random
-// one on, after the last the first. The draw protects nothing.
+// some returns the records of a unit that a step computes: at most mostRecords consecutive ones from a random one
+// on, cyclically. The draw protects nothing.
 func some(unit []question.Place) []question.Place {
 	if len(unit) <= mostRecords {
 		return unit
@@ -127,10 +127,10 @@ func nothing(grad, _ []float32, _ bool) float64 {
 
 // addSample adds the clipped gradients of a sample of the site's privacy units, in whole steps.
 //
-// Each unit adds a vector of whole numbers with an L2 norm of at most the bound, so what a unit adds does not
-// depend on the others. A node with an empty sample answers with zeros of the same length, after as much work as a
-// node with a few units: see filling. The size and the members of the sample are not stored. A question that is
-// asked again gets the same sample: see [question.Site.Once].
+// Each unit adds an integer vector with an L2 norm of at most the bound, which does not depend on other units. A
+// node with an empty sample answers with zeros of the same length, after as much work as a node with a few units:
+// see filling. The size and the members of the sample are not stored. A repeated question gets the same answer:
+// see [question.Site.Once].
 func addSample(sums *nn.ClippedSteps, s *question.Site, net *Discriminator, rate gnmax.Rate, loss losses.Loss) error {
 	if err := s.Divide(); err != nil {
 		return err

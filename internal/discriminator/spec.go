@@ -12,7 +12,7 @@ import (
 // MaxParameters bounds the weights: a release holds one number for each of them.
 const MaxParameters = 1 << 17
 
-// maxRandom bounds the random numbers that features are made of: 64 MiB.
+// maxRandom bounds the random numbers of the features: 64 MiB.
 const maxRandom = 1 << 24
 
 // The kinds of discriminators.
@@ -26,7 +26,7 @@ const leak = 0.2
 
 // Spec describes a discriminator's inputs and its structure.
 type Spec struct {
-	// Features is the width of a record, Image its shape if it is an image; for other records Image is zero.
+	// Features is the width of a record. Image is its shape if it is an image, and zero otherwise.
 	Features int
 	Image    nn.Shape
 	// Numbers lists the features that are numbers and not choices.
@@ -35,22 +35,23 @@ type Spec struct {
 
 	// Kind is Dense or Convolution.
 	Kind string
-	// Hidden is the width of hidden layers, or the channels of the first convolution;
-	// the next ones double them. Layers is their number, 0 for a linear score.
+	// Hidden is the width of hidden layers, or the number of channels of the first convolution; each further one
+	// doubles it. Layers is the number of layers, 0 for a linear score.
 	Hidden, Layers int
 	// Each gives every class its own weights in the last layer; otherwise the class is an additional input, or a plane
 	// of an image.
 	Each bool
-	// Standard shows columns in units of generated records, with the squares of
-	// numbers; see [nn.Standard].
+	// Standard standardizes columns by the generated records, and adds the squares of numbers; see package
+	// scaling.
 	Standard bool
-	// Pieces shows each number as its place in fixed pieces of [0, 1]; see [projection.Pieces]. Only for tables.
+	// Pieces encodes each number by its position in fixed pieces of [0, 1]; see [projection.Pieces]. Only for
+	// tables.
 	Pieces bool
 	// Fourier is the number of additional random features of the inputs, by Seed; see [projection.Fourier].
 	Fourier int
 	Seed    uint64
-	// Cosines is how many coefficients of an image are seen: those of its k x k lowest
-	// frequencies in each channel. 0 for pixels.
+	// Cosines is the number of cosine coefficients of an image that are inputs: those of its k x k lowest
+	// frequencies in each channel. 0 means pixels.
 	Cosines int
 }
 
@@ -117,8 +118,7 @@ func (s Spec) checkSize() error {
 	return nil
 }
 
-// Parameters counts the weights before anything is made: a wrong number must not take the
-// memory. Far beyond the bound it stops counting.
+// Parameters counts the weights before any memory is allocated for them. Far above the bound it stops counting.
 func (s Spec) Parameters() int {
 	n, in := 0, s.first()
 	if s.Kind == Convolution {
@@ -141,7 +141,7 @@ func (s Spec) Parameters() int {
 	return n + (in+1)*s.outputs()
 }
 
-// seen is the number of features seen of a record, before random ones and the class.
+// seen is the number of features seen of a record, before random features and the class.
 func (s Spec) seen() int {
 	switch {
 	case s.Standard:
@@ -165,8 +165,7 @@ func (s Spec) first() int {
 	return s.seen() + s.Fourier + s.Classes
 }
 
-// outputs is the number of scores that the network computes for a record; only the score of the record's class
-// counts.
+// outputs is the number of scores that the network computes for a record; only that of the record's class counts.
 func (s Spec) outputs() int {
 	if s.Each {
 		return s.Classes
@@ -196,8 +195,8 @@ func (s Spec) layers() (in nn.Shape, layers []nn.Spec) {
 	return nn.Vector(s.first()), append(layers, last)
 }
 
-// The random features' spread, one over the length scale of their kernel, and weight. Images
-// are farther apart than rows.
+// The spread of random features, the inverse length scale of their kernel, and their weight. Images are farther
+// apart than rows.
 const (
 	fourierSpread      = 0.8
 	fourierSpreadImage = 0.2
@@ -211,14 +210,14 @@ func (s Spec) fourierSpread() float64 {
 	return fourierSpread
 }
 
-// Reach bounds the L2 norm of the gradient of a linear discriminator's loss at any record,
-// whatever its weights, for choices choices in a record: of its inputs, as losses' slopes are
-// at most 1. It is 0 where there is no such bound. A clip norm of it clips nobody.
+// Reach bounds the L2 norm of the gradient of a linear discriminator's loss at any record with the given number of
+// choices, for all weights. It is the norm of the inputs, as the slope of losses is at most 1. It is 0 if there is
+// no such bound. A clip norm of Reach clips no unit.
 func (s Spec) Reach(choices int) float64 {
 	if s.Layers > 0 || s.Kind != Dense || s.Standard || s.Image.Size() > 0 {
 		return 0
 	}
-	// The bias, and either a one for each choice and a number's value, or its pieces.
+	// The bias, and either a one for each choice and the value of each number, or its pieces.
 	squares := 1.0
 	if s.Pieces {
 		squares += float64(choices) + float64(len(s.Numbers)*projection.PieceCount)/16

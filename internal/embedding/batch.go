@@ -1,14 +1,14 @@
 package embedding
 
-// Batch is some records with what their sum and slope have in common. It is not safe for
-// concurrent use, and keeps its memory from one Take to the next.
+// Batch is some records with the intermediate values that their sum and slope share. It is not safe for concurrent
+// use, and reuses its memory for each Take.
 type Batch struct {
 	f       *Features
 	passes  []pass
 	classes []int
 }
 
-// Batch makes room for records.
+// Batch allocates a batch.
 func (f *Features) Batch() *Batch {
 	b := &Batch{f: f}
 	for _, p := range f.parts {
@@ -17,8 +17,7 @@ func (f *Features) Batch() *Batch {
 	return b
 }
 
-// Take finds the records x, shape [len(classes), Width]. Neither must change until the next
-// Take.
+// Take sets the records x, shape [len(classes), Width]. x and classes must not change until the next Take.
 func (b *Batch) Take(x []float32, classes []int) {
 	b.classes = classes
 	for _, p := range b.passes {
@@ -39,12 +38,11 @@ func (b *Batch) Sum(dst []float64) {
 	}
 }
 
-// Slope writes to dx, shape [n, Width], the gradient by the records of the sum over them of
-// weights, shape [classes, Count], times their vectors. That of a choice is what choosing
-// it changes, with everything else of the record as it is: the number to minimize if it
-// is chosen, up to a constant for all choices of a column; see nn.Heads. Where a flag says
-// that a number is empty, the number may be what it would be if it were not: it counts for
-// the flag alone.
+// Slope writes to dx, shape [n, Width], the gradient with respect to the records of the sum over them of weights,
+// shape [classes, Count], times their vectors. For a category it is the change from choosing it, with the rest of
+// the record unchanged: the quantity to minimize, up to a constant for all categories of a column; see package
+// output. If a flag says that a number is empty, the number may have the value that it would have otherwise: it
+// affects only the flag.
 func (b *Batch) Slope(dx, weights []float32) {
 	clear(dx)
 	first := 0
@@ -58,20 +56,19 @@ func (b *Batch) Slope(dx, weights []float32) {
 	}
 }
 
-// chunk is the number of records in one step.
+// chunk is the number of records processed at a time.
 const chunk = 256
 
-// Each calls visit for the vector of each of n records x, shape [n, Width]: values at
-// places of [0, Count), each place at most once, the others are 0. Both slices are valid
-// until visit returns.
+// Each calls visit for the vector of each of n records x, shape [n, Width]: values at indexes of [0, Count), each
+// index at most once; all others are 0. Both slices are valid until visit returns.
 func (f *Features) Each(x []float32, n int, visit func(i int, at []int32, values []float32)) {
 	f.newEach().visit(x, n, visit)
 }
 
-// each is the room that vectors are made in. It is not safe for concurrent use.
+// each is the memory in which vectors are made. It is not safe for concurrent use.
 type each struct {
 	*Batch
-	classes []int // which vectors do not depend on
+	classes []int // vectors do not depend on them
 	at      []int32
 	values  []float32
 }
@@ -95,7 +92,7 @@ func (e *each) visit(x []float32, n int, visit func(i int, at []int32, values []
 	}
 }
 
-// Sum is [Batch.Sum] of any number of records.
+// Sum is [Batch.Sum] for any number of records.
 func (f *Features) Sum(dst []float64, x []float32, classes []int) {
 	b := f.Batch()
 	for lo := 0; lo < len(classes); lo += chunk {
@@ -105,7 +102,7 @@ func (f *Features) Sum(dst []float64, x []float32, classes []int) {
 	}
 }
 
-// Slope is [Batch.Slope] of any number of records.
+// Slope is [Batch.Slope] for any number of records.
 func (f *Features) Slope(dx, weights, x []float32, classes []int) {
 	b := f.Batch()
 	for lo := 0; lo < len(classes); lo += chunk {

@@ -10,22 +10,22 @@ type column struct {
 	kind encode.HeadKind
 	// at is the first feature, width their number, flag that of the empty flag or -1.
 	at, width, flag int
-	// cells is the number of cells; of a nullable number or binary the last is for empty.
+	// cells is the number of cells; the last one of a nullable number or binary is for empty.
 	cells int
 	// signed says that the column is one number, -1 or 1.
 	signed bool
-	// knots are the borders of a number's cells in [0, 1], rising from 0 to 1.
+	// knots are the borders of a number's cells in [0, 1], ascending from 0 to 1.
 	knots []float32
 }
 
-// place is where a record is in a column: cells a and b with its shares, b -1 for none.
+// place is a record's position in a column: cells a and b with their shares; b is -1 for none.
 type place struct {
 	a, b           int32
 	shareA, shareB float32
 }
 
-// columnsOf lays out the cells of all columns of e. A choice of two without an empty
-// cell is one signed number, -1 or 1: beside the count it tells both, with half the noise.
+// columnsOf lays out the cells of all columns of e. A column of two categories without an empty cell is one signed
+// number, -1 or 1: together with the count it gives both, with half the noise.
 func columnsOf(e *encode.Encoder, bins int) []column {
 	var all []column
 	for _, h := range e.Heads() {
@@ -51,16 +51,16 @@ func columnsOf(e *encode.Encoder, bins int) []column {
 				c.cells = 1
 			}
 		case encode.HeadBinary:
-			c.signed = true // until an empty flag follows
+			c.signed = true // unless an empty flag follows
 		}
 		all = append(all, c)
 	}
 	return all
 }
 
-// knotsOf parts [0, 1] evenly, and the first and the last part by fours towards the ends:
-// where bounds are public and wide, many records are at one of them, and how far from it the
-// others are says most.
+// knotsOf divides [0, 1] evenly, and the first and the last part further, by factors of four towards the ends. If
+// bounds are public and wide, many records are at one of them, and the distance of the others from it is most
+// informative.
 func knotsOf(bins int) []float32 {
 	levels := 0
 	switch {
@@ -92,16 +92,16 @@ func knotsOf(bins int) []float32 {
 	return knots
 }
 
-// end is a part's length over four to the level.
+// end is the length of a part divided by four to the power of level.
 func end(parts, level int) float32 { return float32(math.Pow(4, -float64(level)) / float64(parts)) }
 
-// near says that a slope needs the two cells of a record's place only.
+// near reports whether a slope needs only the two cells of a record's place.
 func (c *column) near() bool { return c.kind == encode.HeadNumber && c.flag < 0 }
 
-// empty says that a record's cell is empty by its flag.
+// empty reports whether a record's cell is empty, by its flag.
 func (c *column) empty(row []float32) bool { return c.flag >= 0 && row[c.flag] >= 0.5 }
 
-// place finds a record in the column.
+// place returns a record's position in the column.
 func (c *column) place(row []float32) place {
 	if c.empty(row) {
 		return place{a: int32(c.cells - 1), b: -1, shareA: 1}
@@ -135,7 +135,7 @@ func (c *column) filled(row []float32) place {
 	return place{a: int32(c.chosen(row)), b: -1, shareA: 1}
 }
 
-// second says which of two choices a signed column holds.
+// second reports whether a signed column holds the second category.
 func (c *column) second(row []float32) bool {
 	if c.kind == encode.HeadBinary {
 		return row[c.at] >= 0.5
@@ -143,7 +143,7 @@ func (c *column) second(row []float32) bool {
 	return row[c.at+1] > row[c.at]
 }
 
-// chosen is the category of a record, the first of equals.
+// chosen is the category of a record, the first one among equals.
 func (c *column) chosen(row []float32) int {
 	best := 0
 	for k, v := range row[c.at : c.at+c.width] {
@@ -154,7 +154,7 @@ func (c *column) chosen(row []float32) int {
 	return best
 }
 
-// unit holds a number to [0, 1].
+// unit clamps a number to [0, 1].
 func unit(v float32) float32 {
 	if !(v > 0) {
 		return 0
@@ -162,7 +162,7 @@ func unit(v float32) float32 {
 	return min(v, 1)
 }
 
-// between finds the knot at or below a number, but the last, and how far to the next it is.
+// between returns the knot at or below a number, excluding the last, and the fraction of the way to the next one.
 func (c *column) between(v float32) (k int, t float32) {
 	v = unit(v)
 	lo, hi := 0, len(c.knots)-1
@@ -176,15 +176,14 @@ func (c *column) between(v float32) (k int, t float32) {
 	return lo, unit((v - c.knots[lo]) / (c.knots[lo+1] - c.knots[lo]))
 }
 
-// spread lays a number out on [-1, 1] with all knots equally far apart, and tells the slope
-// there.
+// spread maps a number to [-1, 1] with all knots at equal distances, and returns the slope there.
 func (c *column) spread(v float32) (at, slope float32) {
 	k, t := c.between(v)
 	step := 2 / float32(len(c.knots)-1)
 	return step*(float32(k)+t) - 1, step / (c.knots[k+1] - c.knots[k])
 }
 
-// places finds n records x in all columns, shape [n, columns].
+// places returns the places of n records x in all columns, shape [n, columns].
 func places(dst []place, columns []column, x []float32, n int) []place {
 	dst = dst[:0]
 	width := len(x) / max(1, n)
@@ -197,8 +196,8 @@ func places(dst []place, columns []column, x []float32, n int) []place {
 	return dst
 }
 
-// slope adds to a record's gradient that by the column, for the gradient w by its cells and
-// the record's place.
+// slope adds the column's part of a record's gradient, given the gradient w with respect to its cells and the
+// record's place.
 func (c *column) slope(dx, row, w []float32, at place, scale float32) {
 	switch {
 	case c.kind == encode.HeadCategory:

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// doubles is the part of pairs of columns: the cells of a pair are the table of the cells
-// of its two, row by row.
+// doubles is the part for pairs of columns: the cells of a pair are the table of the cells of its two columns, row
+// by row.
 type doubles struct {
 	columns []column
 	pairs   []pair
@@ -19,10 +19,10 @@ type doubles struct {
 	scale   float32
 }
 
-// pair is two columns, with the first of their cells.
+// pair is two columns, with the index of the first of their cells.
 type pair struct{ a, b, first int }
 
-// maxPaired bounds the columns of which pairs are chosen: all pairs are listed for it.
+// maxPaired bounds the columns from which pairs are chosen: choosing lists all pairs.
 const maxPaired = 1 << 11
 
 func newDoubles(p Part, e *encode.Encoder, room int) (block, error) {
@@ -49,7 +49,7 @@ func newDoubles(p Part, e *encode.Encoder, room int) (block, error) {
 	return d, nil
 }
 
-// choose draws count of [0, n) without order; 0 or more than all stands for all.
+// choose draws count of [0, n) without order; 0 or more than n means all.
 func choose(n, count int, seed uint64) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -58,7 +58,7 @@ func choose(n, count int, seed uint64) []int {
 	if count == 0 || count >= n {
 		return all
 	}
-	// The standard library may change how it shuffles, and roles must agree.
+	// The standard library may change its shuffling, and all roles must agree.
 	bits := rand.NewPCG(seed, 0x9a125)
 	for i := range count {
 		j := i + int(bits.Uint64()%uint64(n-i))
@@ -89,7 +89,7 @@ func (d *doubles) pass() pass {
 	return &doublesPass{doubles: d, by: make([]float32, len(d.columns)*d.most)}
 }
 
-// doublesPass are the places of n records, and a record's gradient by the cells of columns.
+// doublesPass holds the places of n records, and a record's gradient with respect to the cells of columns.
 type doublesPass struct {
 	*doubles
 	x      []float32
@@ -121,7 +121,7 @@ func (d *doublesPass) each(i int, first int32, at []int32, values []float32) ([]
 	return at, values
 }
 
-// each appends the place's cells, counted from first, with its shares times scale.
+// each appends the place's cells, counted from first, with their shares times scale.
 func (p *place) each(first int32, scale float32, at []int32, values []float32) ([]int32, []float32) {
 	if p.shareA != 0 {
 		at, values = append(at, first+p.a), append(values, scale*p.shareA)
@@ -152,8 +152,8 @@ func (d *doublesPass) sum(i int, dst []float64) {
 	}
 }
 
-// slope gives each column of a pair the gradient by its cells with the other as it is. They
-// are added up over a column's pairs, which all have the same cells.
+// slope computes for each column of a pair the gradient with respect to its cells, with the other column fixed. It
+// adds them up over the column's pairs, which all use the same cells.
 func (d *doublesPass) slope(dx []float32, weights func(i int) []float32) {
 	for i := range d.n {
 		w, at := weights(i), d.of(i)
@@ -169,7 +169,7 @@ func (d *doublesPass) slope(dx []float32, weights func(i int) []float32) {
 	}
 }
 
-// slopeOfPair adds to the gradients by the cells of two columns, for the gradient w by
+// slopeOfPair adds to the gradients with respect to the cells of two columns, given the gradient w with respect to
 // those of the pair.
 func (d *doublesPass) slopeOfPair(q pair, w []float32, a, b place) {
 	colA, colB := &d.columns[q.a], &d.columns[q.b]

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 )
 
-// Features makes the vectors. It is safe for use by several goroutines at once.
+// Features computes the vectors. It is safe for concurrent use.
 type Features struct {
 	width, classes, count int
 	norm                  float64
@@ -19,25 +19,25 @@ type Features struct {
 // block is a part with its layout. Its numbers are [0, count()).
 type block interface {
 	count() int
-	// groups are the numbers of a column, of a pair of columns, or of all waves.
+	// groups returns the sizes of the groups of numbers: a column, a pair of columns, or all waves.
 	groups() []int
 	pass() pass
 }
 
 type pass interface {
-	// take finds n records x; they must not change until the next take.
+	// take sets n records x; they must not change until the next take.
 	take(x []float32, n int)
-	// each appends the numbers of record i and their places, counted from first: each place at most once.
+	// each appends the numbers of record i and their indexes, counted from first: each index at most once.
 	each(i int, first int32, at []int32, values []float32) ([]int32, []float32)
 	// sum adds the numbers of record i to dst.
 	sum(i int, dst []float64)
-	// slope adds the gradient by the records to dx, shape [n, width], given the gradient by the vectors: weights(i) is
-	// that of record i, of count() numbers.
+	// slope adds the gradient with respect to the records to dx, shape [n, width], given the gradient with respect
+	// to the vectors: weights(i) is that of record i, with count() numbers.
 	slope(dx []float32, weights func(i int) []float32)
 }
 
-// New lays out the vectors of records of e. Classes are those that sums are kept apart by,
-// 1 where there are none.
+// New lays out the vectors of records of e. Sums are kept separately for each of the classes; classes is 1 without
+// any.
 func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 	if e.Width() < 1 {
 		return nil, errors.New("embedding: records have no features; the schema needs a column besides its label")
@@ -76,7 +76,7 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 	return f, nil
 }
 
-// lay makes the block of a checked part, of at most room numbers; nil for one without any.
+// lay makes the block of a checked part, with at most room numbers; nil if it has none.
 func (p Part) lay(e *encode.Encoder, room int) (block, error) {
 	switch p.Kind {
 	case Ones:
@@ -96,20 +96,20 @@ func errRoom(numbers, room int) error {
 	return fmt.Errorf("%d numbers, where %d are left; ask for fewer", numbers, max(0, room))
 }
 
-// Count is the numbers of a vector.
+// Count is the length of a vector.
 func (f *Features) Count() int { return f.count }
 
 // Classes is the number of classes.
 func (f *Features) Classes() int { return f.classes }
 
-// Span is the places in a vector of what belongs together: of a column, of a pair of
-// columns, or of all waves of a part.
+// Span is the range in a vector of numbers that belong together: a column, a pair of columns, or all waves of a
+// part.
 type Span struct {
 	Part
 	First, Count int
 }
 
-// Spans lists all numbers of a vector in their order.
+// Spans lists the ranges of a vector in order.
 func (f *Features) Spans() []Span {
 	var spans []Span
 	first := 0
@@ -124,19 +124,17 @@ func (f *Features) Spans() []Span {
 
 // Norm bounds the L2 norm of the vector of any record, up to the rounding of float32.
 //
-// Parts have numbers of their own, so squares of their norms add up, and each part's norm
-// is at most its weight:
+// Parts have separate numbers, so the squares of their norms add up, and each part's norm is at most its weight:
 //
 //   - Ones: it is the weight.
-//   - Columns: a record is in one cell, or between two knots with shares a and 1-a, of
-//     which the squares add up to at most (a + 1-a)^2 = 1. Each of m columns is scaled to
-//     weight/sqrt(m).
+//   - Columns: a record is in one cell, or between two knots with shares a and 1-a, whose squares add up to at
+//     most (a + 1-a)^2 = 1. Each of m columns is scaled to weight/sqrt(m).
 //   - Pairs: a table of products has the product of the two columns' norms, at most 1.
 //     Each of m pairs is scaled to weight/sqrt(m).
 //   - Fourier: sine and cosine of each of m waves are a point on a circle, up to what
 //     float32 rounds of the angle, scaled to weight/sqrt(m).
 //
-// Nodes clip to it in whole numbers, so no rounding reaches a sum. Nothing is assumed of a
-// record: of several ones in a category, which no encoder makes, the first largest counts,
-// numbers beyond [0, 1] count as its ends, and NaN as 0.
+// Nodes clip to it in integers, so no rounding affects a sum. Nothing is assumed about a record. If a category has
+// several ones, which no encoder makes, the first largest counts. Numbers outside [0, 1] are clamped, and NaN
+// counts as 0.
 func (f *Features) Norm() float64 { return f.norm }

@@ -1,6 +1,6 @@
 package embedding
 
-// ones is the part of one number.
+// ones is the part with one constant number.
 type ones float32
 
 func (ones) count() int { return 1 }

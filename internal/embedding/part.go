@@ -2,15 +2,14 @@ package embedding
 
 import "fmt"
 
-// Kind says what a part of the vector counts.
+// Kind is the kind of a part of the vector.
 type Kind string
 
 // The kinds of parts.
 const (
-	// Ones is one number, the part's weight: its sum counts records.
+	// Ones is one constant number, the part's weight: its sum counts records.
 	Ones Kind = "ones"
-	// Columns is the place of each column among its cells: knots of a number, categories,
-	// and a cell for empty.
+	// Columns is the place of each column among its cells: knots of a number, categories, and a cell for empty.
 	Columns Kind = "columns"
 	// Pairs is the place among the cells of pairs of columns.
 	Pairs Kind = "pairs"
@@ -23,13 +22,13 @@ type Part struct {
 	Kind Kind
 	// Weight bounds the L2 norm of the part's numbers, for any record.
 	Weight float64
-	// Bins is the number of knots of a number; a whole number with fewer values has one for each. With 2 or less, waves
-	// see numbers as with knots at equal distances.
+	// Bins is the number of knots of a number; an integer with fewer values has one for each. With 2 or less,
+	// waves see numbers as if the knots were at equal distances.
 	Bins int
-	// Count is the number of waves, of which each is two numbers; or the number of pairs,
-	// chosen by Seed, 0 for all.
+	// Count is the number of waves, each of which is two numbers, or the number of pairs, chosen by Seed; 0 means
+	// all pairs.
 	Count int
-	// Spread is one over the length scale of waves.
+	// Spread is the inverse length scale of the waves.
 	Spread float64
 	// Seed draws waves and chooses pairs. It is public.
 	Seed uint64
@@ -37,14 +36,14 @@ type Part struct {
 
 // The limits of parts.
 const (
-	// MaxSize bounds the numbers of all classes: those of a release.
+	// MaxSize bounds the numbers of all classes, as for a release.
 	MaxSize   = 1 << 17
 	maxBins   = 1 << 10
 	maxWeight = 1e6
 	maxSpread = 1e3
 )
 
-// check says what is wrong with a part, and how to fix it.
+// check reports what is wrong with a part, and how to fix it.
 func (p Part) check() error {
 	switch {
 	case !(p.Weight > 0 && p.Weight <= maxWeight):

@@ -15,7 +15,7 @@ import (
 // Sum asks for the sum of the vectors of all records, by class.
 var Sum = question.Kind{Name: "embedding", Read: question.Typed(readSum), Streams: true}
 
-// The fixed-point units that aggregators take.
+// The fixed-point units that aggregators accept.
 const (
 	minBound = 1 << 8
 	maxBound = 1 << 20
@@ -59,7 +59,7 @@ func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked,
 	}, nil
 }
 
-// described makes the features that a description names, or finds the last ones.
+// described makes the features for a description, or returns the last ones.
 func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
 	if d == nil {
 		return nil, errors.New("the question does not describe its embedding")
@@ -94,10 +94,10 @@ func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
 
 // sum returns the sum of the features of all records, in whole steps, class by class.
 //
-// A unit of k records adds for each of them whole numbers with an L2 norm of at most
-// bound/k, so at most bound in all; [gnmax.Encode] checks that on the whole numbers
-// themselves. They do not depend on other records, nor on how records lie in blocks: a product's row depends on its
-// own row alone (package gemm). A record without usable features adds nothing, and no error says so.
+// For each of its k records a unit adds integers with an L2 norm of at most bound/k, so at most bound in total;
+// [gnmax.Encode] checks that on the integers themselves. They depend neither on other records nor on the division
+// into blocks: a product's row depends only on its own row (package gemm). A record without usable features adds
+// nothing, without an error.
 func (f *Features) sum(s *question.Site, bound int64) ([]int64, error) {
 	if _, err := gnmax.NewFixedPoint(f.Norm(), bound); err != nil {
 		return nil, err

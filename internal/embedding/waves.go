@@ -12,19 +12,20 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// waves is the part of random waves: for each its cosine, and behind them all its sine.
-// Numbers and choices of two are spread over [-1, 1] for it; an empty one is 0.
+// waves is the part of random waves: the cosines of all, followed by the sines of all. Numbers and binary
+// categories are spread over [-1, 1] for it; an empty value is 0.
 type waves struct {
 	columns  []column
 	width, m int
 	scale    float32
 	matrix   kernel.Matrix // [width, m]
-	// cos and sin are the cosines and sines of the matrix' rows, for categories and choices of two (their step of 2).
+	// cos and sin are the cosines and sines of the matrix rows for categories and binary columns (their step of
+	// 2).
 	cos, sin kernel.Matrix
 }
 
-// maxArgument keeps angles well within those that package vector takes sines of: beyond it float32 says little of an
-// angle.
+// maxArgument keeps angles well within the range of package vector's sines: beyond it float32 is too imprecise for
+// an angle.
 const maxArgument = 1e6
 
 func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
@@ -70,14 +71,14 @@ func (f *waves) groups() []int { return []int{2 * f.m} }
 
 func (f *waves) pass() pass { return &wavesPass{waves: f} }
 
-// wavesPass are cosines and sines of n records, each of shape [n, m].
+// wavesPass holds cosines and sines of n records, each of shape [n, m].
 type wavesPass struct {
 	*waves
 	x               []float32
 	n               int
 	z, cosine, sine []float32
-	// p is a wave's part of the sum of weights times vectors, q its derivative by the angle;
-	// turned are both without a category.
+	// p is a wave's part of the sum of weights times vectors, q its derivative with respect to the angle; turned
+	// are both without a category.
 	p, q, turnedP, turnedQ, by []float32
 }
 
@@ -127,8 +128,8 @@ func (f *wavesPass) sum(i int, dst []float64) {
 	}
 }
 
-// slope of numbers is the derivative. That of choices is exact too: a wave whose angle
-// moves by d goes from P to P cos d + Q sin d, where Q is its derivative.
+// slope of numbers is the derivative. That of categories is exact too: a wave whose angle moves by d goes from P
+// to P cos d + Q sin d, where Q is its derivative.
 func (f *wavesPass) slope(dx []float32, weights func(i int) []float32) {
 	n := f.n
 	f.p, f.q, f.by = tensor.Resize(f.p, n*f.m), tensor.Resize(f.q, n*f.m), tensor.Resize(f.by, n*f.width)
@@ -187,7 +188,7 @@ func (f *wavesPass) slopeOfCategory(c *column, dx []float32) {
 	gemm.Multiply(to, kernel.Of(f.turnedQ, n, f.m), rows(f.sin), gemm.Epilogue{Add: true})
 }
 
-// slopeOfBinary is the value at 1 less that at 0.
+// slopeOfBinary is the value at 1 minus that at 0.
 func (f *wavesPass) slopeOfBinary(c *column, dx []float32) {
 	cos, sin := f.cos.Data[c.at*f.m:(c.at+1)*f.m], f.sin.Data[c.at*f.m:(c.at+1)*f.m]
 	for i := range f.n {
@@ -208,7 +209,7 @@ func (f *wavesPass) slopeOfBinary(c *column, dx []float32) {
 	}
 }
 
-// slopeOfFlag is the value of an empty cell less that of a filled one.
+// slopeOfFlag is the value of an empty cell minus that of a filled one.
 func (f *wavesPass) slopeOfFlag(c *column, dx []float32) {
 	flag, number := f.matrix.Data[c.flag*f.m:(c.flag+1)*f.m], f.matrix.Data[c.at*f.m:(c.at+1)*f.m]
 	for i := range f.n {

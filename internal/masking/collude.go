@@ -1,8 +1,8 @@
 package masking
 
-// TakeOff takes the masks that the party knows off an answer to the attempt, in place: off its own all of them, off
-// that of a partner the one that the two share. No node does this. It is what a member can tell those with whom
-// it colludes; the privacy audit plays members that do.
+// TakeOff removes the masks that the party knows from an answer to the attempt, in place: all masks from its own
+// answer, the shared one from a partner's. Nodes never call it. It is what a colluding member can tell others; the
+// privacy audit simulates such members.
 func (a *Attempt) TakeOff(site string, answer []int64) {
 	for _, i := range a.partners {
 		switch other := a.terms.Members[i].GetSite(); site {

@@ -8,10 +8,10 @@ import (
 // version begins everything that is hashed or signed.
 const version = "conclave masked sums 3"
 
-// encoding is a list of fields, each with its length in front, so that no two lists have the same bytes.
+// encoding is a list of fields, each with its length in front, so that different lists have different bytes.
 type encoding []byte
 
-// encode begins a list for one purpose.
+// encode starts a list for one purpose.
 func encode(purpose string) encoding { return encoding{}.text(version).text(purpose) }
 
 func (e encoding) bytes(field []byte) encoding {

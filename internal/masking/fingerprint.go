@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Fingerprint is the SHA-256 of the public key of a certificate (PKIX, DER). As text it is hex.
+// Fingerprint is the SHA-256 of the public key of a certificate (PKIX, DER), written as hex.
 type Fingerprint [sha256.Size]byte
 
-// ParseFingerprint reads hex, also in groups and capitals, as people read it out.
+// ParseFingerprint reads hex, also in groups and in upper case, as people read it aloud.
 func ParseFingerprint(text string) (f Fingerprint, err error) {
 	raw, err := hex.DecodeString(strings.ToLower(strings.Join(strings.Fields(text), "")))
 	if err != nil || len(raw) != len(f) {
@@ -19,7 +19,7 @@ func ParseFingerprint(text string) (f Fingerprint, err error) {
 	return Fingerprint(raw), nil
 }
 
-// Hex is the text of a fingerprint, in one piece.
+// Hex returns the fingerprint as one string of hex digits.
 func (f Fingerprint) Hex() string { return hex.EncodeToString(f[:]) }
 
 // MarshalText implements [encoding.TextMarshaler].

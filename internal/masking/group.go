@@ -12,7 +12,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// MaxMembers bounds a group: each member has a tag for each other one, and is shown the run keys of all.
+// MaxMembers bounds a group: each member makes a tag for each other one, and receives the run keys of all.
 const MaxMembers = 200
 
 // Member is a site of a masked run.
@@ -21,15 +21,15 @@ type Member struct {
 	Key  Fingerprint `json:"key"` // of its certificate
 }
 
-// Group is among whom the sums of a run are masked. N, q and c of the package's documentation are
-// the number of its members, Quorum and Colluding.
+// Group names the sites that mask the sums of a run. In the package's documentation, N is the number of Members, q
+// is Quorum and c is Colluding.
 type Group struct {
-	Members   []Member `json:"members"` // in the order of their sites
+	Members   []Member `json:"members"` // ordered by site
 	Quorum    int      `json:"quorum"`
 	Colluding int      `json:"colluding"`
 }
 
-// MemberOf is a site with the public key of its certificate.
+// MemberOf returns a site with the public key of its certificate.
 func MemberOf(site string, public crypto.PublicKey) (Member, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -38,11 +38,11 @@ func MemberOf(site string, public crypto.PublicKey) (Member, error) {
 	return Member{site, sha256.Sum256(der)}, nil
 }
 
-// LeastQuorum is the smallest quorum of the given number of members if some may collude: with less, two sums without a
-// common honest member could be opened.
+// LeastQuorum is the smallest quorum for the given number of members if some may collude. With a smaller one, two
+// sums without a common honest member could be opened.
 func LeastQuorum(members, colluding int) int { return (members+colluding)/2 + 1 }
 
-// Parse reads and checks a group as it stands in a run's spec. An error can be told to anybody.
+// Parse reads and checks a group from a run's spec. Its errors may be sent to anybody.
 func Parse(m *conclavev1.Masked) (Group, error) {
 	g := Group{Quorum: int(m.GetQuorum()), Colluding: int(m.GetColluding())}
 	for _, member := range m.GetMembers() {
@@ -55,7 +55,7 @@ func Parse(m *conclavev1.Masked) (Group, error) {
 	return g, g.Validate()
 }
 
-// Wire is the group as it stands in a run's spec.
+// Wire is the group in the form of a run's spec.
 func (g Group) Wire() *conclavev1.Masked {
 	m := &conclavev1.Masked{Quorum: uint32(g.Quorum), Colluding: uint32(g.Colluding)}
 	for _, member := range g.Members {
@@ -64,7 +64,8 @@ func (g Group) Wire() *conclavev1.Masked {
 	return m
 }
 
-// CheckNumbers reports why the given number of sites, with a quorum and some that may collude, cannot hide anything.
+// CheckNumbers reports why the given number of sites, with a quorum and some that may collude, cannot hide
+// anything.
 func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:
@@ -85,7 +86,7 @@ func CheckNumbers(n, quorum, colluding int) error {
 // siteRule is the form of a site's name, which appears in ledgers and on terminals.
 var siteRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// Validate reports what keeps a group from hiding anything.
+// Validate reports why a group cannot hide anything.
 func (g Group) Validate() error {
 	if err := CheckNumbers(len(g.Members), g.Quorum, g.Colluding); err != nil {
 		return err
@@ -108,14 +109,14 @@ func (g Group) Validate() error {
 	return nil
 }
 
-// Honest is the number of honest members that a sum has at least: q - c, and 1 or more.
+// Honest is the smallest number of honest members in a sum: q - c, at least 1.
 func (g Group) Honest() int { return max(1, g.Quorum-g.Colluding) }
 
-// Share is each member's share of the noise, as a part of the variance that is needed.
+// Share is each member's share of the noise, as a fraction of the required variance.
 func (g Group) Share() float64 { return 1 / float64(g.Honest()) }
 
-// Surplus is the factor by which the noise of a sum is larger than needed, if the given number of members is in it:
-// each adds a share for [Group.Honest] members.
+// Surplus is the factor by which the noise of a sum with the given number of members is larger than required: each
+// member adds a share as if there were [Group.Honest] of them.
 func (g Group) Surplus(members int) float64 { return math.Sqrt(float64(members) / float64(g.Honest())) }
 
 // find returns the member of a site.
@@ -128,7 +129,7 @@ func (g Group) find(site string) (Member, bool) {
 	return Member{}, false
 }
 
-// Has says whether a site with a public key (PKIX, DER) is a member.
+// Has reports whether a site with a public key (PKIX, DER) is a member.
 func (g Group) Has(site string, identity []byte) bool {
 	m, ok := g.find(site)
 	return ok && m.Key == sha256.Sum256(identity)

@@ -15,17 +15,17 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// seedBytes is the size of a seed: the key of AES-256.
+// seedBytes is the size of a seed, which is an AES-256 key.
 const seedBytes = 32
 
-// newSeed makes 32 fresh random bytes.
+// newSeed returns 32 fresh random bytes.
 func newSeed() (seed [seedBytes]byte) {
 	rand.Read(seed[:]) // never fails
 	return seed
 }
 
-// pairSecret is what two members share in a run: HKDF of what X25519 gives them, over the run's spec and both run
-// keys. Both compute the same. First is the one whose site comes first.
+// pairSecret is the secret that two members share in a run: HKDF of their X25519 secret, over the run's spec and
+// both run keys. Both compute the same secret. first is the member whose site comes first.
 func pairSecret(own *ecdh.PrivateKey, other []byte, spec Digest, first, second *conclavev1.RunKey) (
 	secret [seedBytes]byte, err error,
 ) {
@@ -33,7 +33,7 @@ func pairSecret(own *ecdh.PrivateKey, other []byte, spec Digest, first, second *
 	if err != nil {
 		return secret, fmt.Errorf("it is no X25519 key: %w", err)
 	}
-	shared, err := own.ECDH(public) // refuses what gives zeros
+	shared, err := own.ECDH(public) // fails if the result is all zeros
 	if err != nil {
 		return secret, fmt.Errorf("it cannot be used: %w", err)
 	}
@@ -41,7 +41,7 @@ func pairSecret(own *ecdh.PrivateKey, other []byte, spec Digest, first, second *
 		text(second.GetSite()).bytes(second.GetExchange()))
 }
 
-// roundSeed is the seed that two members share in an attempt, by its terms.
+// roundSeed is the seed that two members share in an attempt; it depends on the attempt's terms.
 func roundSeed(secret [seedBytes]byte, terms Digest) ([seedBytes]byte, error) {
 	return derive(secret[:], encode("round").bytes(terms[:]))
 }
@@ -54,22 +54,22 @@ func derive(secret []byte, info encoding) (out [seedBytes]byte, err error) {
 	return [seedBytes]byte(raw), nil
 }
 
-// maskChunk is the number of entries of a mask that are made at a time.
+// maskChunk is the number of mask entries computed at a time.
 const maskChunk = 1024
 
-// zeros are the plaintext whose encryption is a mask.
+// zeros is the plaintext that is encrypted to get a mask.
 var zeros [8 * maskChunk]byte
 
-// mask is the key stream of a seed, which is added to a vector or subtracted from it.
+// mask is the key stream of a seed, to be added to a vector or subtracted from it.
 type mask struct {
 	seed     [seedBytes]byte
 	subtract bool
 }
 
-// leastPart is the fewest entries of a vector for which a processor of their own is worth it.
+// leastPart is the smallest number of entries worth a processor of their own.
 const leastPart = 8 * maskChunk
 
-// addMasks adds masks to a vector modulo 2^64, each part of it on a processor of its own.
+// addMasks adds masks to a vector modulo 2^64. Each part of the vector is computed by one goroutine.
 func addMasks(vector []int64, masks []mask) {
 	parts := max(1, min(runtime.GOMAXPROCS(0), len(vector)/leastPart))
 	size := (len(vector)/parts/maskChunk + 1) * maskChunk
@@ -90,9 +90,9 @@ func addMask(vector []int64, seed [seedBytes]byte, subtract bool) {
 	addMaskFrom(vector, seed, subtract, 0)
 }
 
-// addMaskFrom does so to the part of a vector that begins with an entry, an even one: AES-256 in counter mode from
-// zero, two entries a block, eight bytes each, little-endian. A seed makes one mask, so a counter from zero repeats
-// nothing.
+// addMaskFrom does the same to the part of a vector that starts at entry from, which must be even. It runs AES-256
+// in counter mode from zero, two entries of eight little-endian bytes in each block. A seed makes only one mask,
+// so starting the counter at zero repeats nothing.
 func addMaskFrom(part []int64, seed [seedBytes]byte, subtract bool, from int) {
 	block, err := aes.NewCipher(seed[:])
 	if err != nil {
@@ -115,8 +115,8 @@ func addMaskFrom(part []int64, seed [seedBytes]byte, subtract bool, from int) {
 	}
 }
 
-// addBytes adds numbers of eight bytes each to a vector, or subtracts them: four at a time, in about half the time of
-// one by one. Sums wrap around, as intended.
+// addBytes adds eight-byte integers to a vector, or subtracts them. It takes four at a time, which halves the
+// time. Sums wrap around, as intended.
 func addBytes(part []int64, raw []byte, sign int64) {
 	for len(part) >= 4 && len(raw) >= 32 {
 		part[0] += sign * int64(binary.LittleEndian.Uint64(raw))

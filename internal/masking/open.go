@@ -6,7 +6,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// CheckRevealed says whether what a survivor reveals has the form that opens the sum.
+// CheckRevealed checks the form of what a survivor reveals to open the sum.
 func (t *Terms) CheckRevealed(site string, survivors []string, r *conclavev1.Revealed) error {
 	if lost := len(t.lost(t.at(site), survivors)); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {
 		return fmt.Errorf("a seed of %d bytes and %d shared with lost members, where %d bytes and %d are due",
@@ -20,15 +20,15 @@ func (t *Terms) CheckRevealed(site string, survivors []string, r *conclavev1.Rev
 	return nil
 }
 
-// Open takes the masks off the sum of the survivors' answers, in place; revealed are theirs, in their order,
-// each checked.
+// Open removes the masks from the sum of the survivors' answers, in place. revealed holds the survivors'
+// revelations in the same order, each checked.
 func (t *Terms) Open(sum []int64, survivors []string, revealed []*conclavev1.Revealed) {
 	var masks []mask
 	for i, site := range survivors {
 		masks = append(masks, mask{[seedBytes]byte(revealed[i].GetOwn()), true})
 		at := t.at(site)
 		for n, lost := range t.lost(at, survivors) {
-			// The first of two had added their mask.
+			// The first member of a pair had added the mask.
 			masks = append(masks, mask{[seedBytes]byte(revealed[i].GetLost()[n]), at < lost})
 		}
 	}

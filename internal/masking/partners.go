@@ -2,25 +2,24 @@ package masking
 
 import "slices"
 
-// Members that share a mask are partners. If each were the partner of each other one, the work of a node would grow
-// with the group. So the members that are asked stand in a circle, in the order of their sites, and the partners of one
-// are those up to reach places from it, on either side (a Harary graph).
+// Members that share a mask are partners. If all members were partners of each other, the work of a node would
+// grow with the group. So the members that are asked form a circle, ordered by site, and a member's partners are
+// those at most reach places away on either side (a Harary graph).
 //
-// Those are enough, whoever they are. Of n members asked q or more survive, and c or fewer collude: all but c + n - q
-// are honest survivors, or more. They are connected by masks that two of them share:
+// These are enough, for every choice of members. Of n members that are asked, at least q survive and at most c
+// collude, so all but at most c + n - q are honest survivors. Masks of pairs connect them:
 //
-//   - Two that follow each other on what is left of the circle are partners, unless reach members or more between them
-//     are gone.
-//   - Two such gaps would take 2 reach members, and 2 reach > c + n - q. So there is one or none, and what is left is a
-//     chain at least.
+//   - Two neighbours on the remaining circle are partners, unless at least reach members between them are gone.
+//   - Two such gaps would take 2 reach members, and 2 reach > c + n - q. So there is at most one gap, and the rest
+//     is at least a chain.
 //
-// Nobody reveals these masks, and on a connected graph they leave nothing but the sum: see the package's documentation.
-// The circle follows from the members asked, q and c. All of that is in the terms.
+// Nobody reveals these masks, and on a connected graph they hide everything but the sum: see the package's
+// documentation. The circle depends on the members asked, q and c. All of them are in the terms.
 
-// reach is how far the partners of a member are from it on the circle: half of c + n - q + 1, rounded up.
+// reach is the largest distance between partners on the circle: half of c + n - q + 1, rounded up.
 func (t *Terms) reach() int { return (t.Group.Colluding + len(t.Members) - t.Group.Quorum + 2) / 2 }
 
-// partners are the places among the members of the partners of one, in order.
+// partners returns the indexes of a member's partners, in order.
 func (t *Terms) partners(at int) (places []int) {
 	n, reach := len(t.Members), t.reach()
 	for i := range n {
@@ -31,7 +30,7 @@ func (t *Terms) partners(at int) (places []int) {
 	return places
 }
 
-// lost are the partners of a member that are not in the sum. Survivors are in the order of sites, as members are.
+// lost returns a member's partners that are not in the sum. Survivors and members are both ordered by site.
 func (t *Terms) lost(at int, survivors []string) (places []int) {
 	for _, i := range t.partners(at) {
 		if _, survives := slices.BinarySearch(survivors, t.Members[i].GetSite()); !survives {

@@ -19,16 +19,16 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maxRuns bounds the runs for which a party has a key at a time.
+// maxRuns is the largest number of runs for which a party holds a key at a time.
 const maxRuns = 256
 
-// Party is a member's side. It may be used by several goroutines at once.
+// Party is a member's side of the protocol. It is safe for concurrent use.
 type Party struct {
 	site   string
 	source *gnmax.Source
 
 	mu   sync.Mutex
-	own  identity // for runs that are still to come
+	own  identity // for future runs
 	runs map[string]*partyRun
 }
 
@@ -41,23 +41,23 @@ type identity struct {
 // partyRun is a party's state of a run, in memory only.
 type partyRun struct {
 	spec Digest
-	own  identity // with which it began
+	own  identity // at the start of the run
 	key  *ecdh.PrivateKey
 	wire *conclavev1.RunKey
-	// fence, counter and round are those of the newest attempt; reveals is how many of the round were opened.
+	// fence, counter and round are those of the newest attempt; reveals counts how often the round was opened.
 	fence, counter, round uint64
 	reveals               int
 	attempt               *Attempt // the newest
-	// pairs has what the party shares with each other member by the run key that it showed last, which was
-	// verified: of a run most rounds have the same keys.
+	// pairs holds the secrets shared with each other member, for the verified run key that it showed last. In most
+	// rounds of a run the keys are the same.
 	pairs map[string]pair
 }
 
 // pair is the secret that a party shares with another member in a run.
 type pair struct {
-	key    *conclavev1.RunKey // of the other
+	key    *conclavev1.RunKey // of the other member
 	secret [seedBytes]byte
-	// says is the key of tags for the other, hears that of the other's tags.
+	// says is the key for tags to the other member, hears the key for tags from it.
 	says, hears [seedBytes]byte
 }
 
@@ -67,7 +67,7 @@ func NewParty(site string, signer crypto.Signer) (*Party, error) {
 	return p, p.Renew(signer)
 }
 
-// Renew has runs that are still to come signed with the key of a renewed certificate. Those that go on keep theirs.
+// Renew signs future runs with the key of a renewed certificate. Current runs keep their key.
 func (p *Party) Renew(signer crypto.Signer) error {
 	public, err := x509.MarshalPKIXPublicKey(signer.Public())
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Party) Renew(signer crypto.Signer) error {
 	return nil
 }
 
-// Key returns the party's signed key of a run, a new one the first time.
+// Key returns the party's signed key for a run, and creates it at the first call.
 func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,14 +104,14 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 	return k, nil
 }
 
-// Takes says whether the party has a key of a run, so that it is masked.
+// Takes reports whether the party has a key for a run, so that the run is masked.
 func (p *Party) Takes(run string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runs[run] != nil
 }
 
-// noMember says why the party has no part in a run. Callers hold p.mu.
+// noMember returns the reason why the party does not take part in a run. Callers hold p.mu.
 func (p *Party) noMember(run string, g Group) error {
 	own := Fingerprint(sha256.Sum256(p.own.public)).Hex()
 	if m, named := g.find(p.site); named {
@@ -122,15 +122,15 @@ func (p *Party) noMember(run string, g Group) error {
 		"without it", p.site, own, run)
 }
 
-// Over forgets a run's keys and attempts.
+// Over deletes a run's keys and attempts.
 func (p *Party) Over(run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.runs, run)
 }
 
-// Pay charges an opening, durably: where it fails nothing is revealed. An opening is an attempt with those whose
-// answers are in its sum. One that was charged before may cost nothing again.
+// Pay charges an opening, durably; if it fails, nothing is revealed. An opening is an attempt together with the
+// members in its sum. An opening that was charged before may be free.
 type Pay func(opening Digest) error
 
 // Attempt is a party's part in one attempt at a round.
@@ -139,23 +139,24 @@ type Attempt struct {
 	terms  *Terms
 	digest Digest
 	pay    Pay
-	pairs  []pair // with each of the members; nothing at its own place
-	// partners are the places of those with whom it shares a mask; seeds has one at each of these places.
+	pairs  []pair // shared with each member; empty at the party's own index
+	// partners holds the indexes of the members with whom it shares a mask; seeds has one entry at each of these
+	// indexes.
 	partners []int
 	seeds    [][seedBytes]byte
-	own      [seedBytes]byte // of its own mask
+	own      [seedBytes]byte // of the party's own mask
 
-	claimed   bool // its answer is made, or was
-	masked    bool // it was
+	claimed   bool // the answer was started
+	masked    bool // the answer is done
 	survivors []string
-	agreed    Digest   // to whom it agreed
-	tags      [][]byte // for the other survivors, once it agreed
-	paying    bool     // somebody waits for the charge
+	agreed    Digest   // the survivors it agreed to
+	tags      [][]byte // for the other survivors, set when it agreed
+	paying    bool     // a charge is in progress
 	revealed  *conclavev1.Revealed
 }
 
-// Begin checks an attempt at a round, and takes part in it. The attempt before it can no longer be agreed to. Attempts
-// are free; pay charges this one before it is opened.
+// Begin checks an attempt at a round and takes part in it. The previous attempt can then no longer be agreed to.
+// Attempts are free; pay charges this one before it is opened.
 func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	err := t.checkOrder()
 	if err != nil {
@@ -203,7 +204,7 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	return a, nil
 }
 
-// shared returns the secret that the party of a site shares with a member in a run, whose key it verifies.
+// shared returns the secret that the party of a site shares with a member in a run. It verifies the member's key.
 func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, error) {
 	if known, ok := r.pairs[m.GetSite()]; ok && proto.Equal(known.key, m) {
 		return known, nil
@@ -229,11 +230,11 @@ func (r *partyRun) shared(t *Terms, site string, m *conclavev1.RunKey) (pair, er
 	return made, nil
 }
 
-// Digest names the attempt.
+// Digest identifies the attempt.
 func (a *Attempt) Digest() Digest { return a.digest }
 
-// Mask returns the answer that hides a vector: with the party's share of the noise and its masks, once. It may take
-// long; the party's other methods do not wait for it.
+// Mask returns the answer that hides a vector: it adds the party's share of the noise and its masks, once. It may
+// take long; it does not block the party's other methods.
 func (a *Attempt) Mask(vector []int64) ([]int64, error) {
 	if err := a.claim(len(vector)); err != nil {
 		return nil, err
@@ -255,8 +256,8 @@ func (a *Attempt) Mask(vector []int64) ([]int64, error) {
 	return answer, nil
 }
 
-// claim records that the answer, of the given number of entries, is made now: nothing is drawn twice for one attempt,
-// even if the first time failed.
+// claim records that the answer, with the given number of entries, is being made. Nothing is drawn twice for one
+// attempt, even if the first time failed.
 func (a *Attempt) claim(entries int) error {
 	a.party.mu.Lock()
 	defer a.party.mu.Unlock()
@@ -270,7 +271,7 @@ func (a *Attempt) claim(entries int) error {
 	return nil
 }
 
-// newest returns the newest attempt at a round, which the party has answered.
+// newest returns the newest attempt at a round, which the party must have answered.
 func (p *Party) newest(run string, round uint64) (*Attempt, error) {
 	r := p.runs[run]
 	if r == nil || r.attempt == nil || r.round != round || !r.attempt.masked {
@@ -281,8 +282,8 @@ func (p *Party) newest(run string, round uint64) (*Attempt, error) {
 	return r.attempt, nil
 }
 
-// Agree tells the others which members are in the sum of the newest attempt: one list, with a quorum and the party in
-// it. It returns a tag for each other survivor, in their order.
+// Agree tells the other survivors which members are in the sum of the newest attempt. It accepts only one list,
+// which must contain a quorum and the party. It returns a tag for each other survivor, in their order.
 func (p *Party) Agree(run string, round uint64, survivors []string) ([][]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -310,7 +311,7 @@ func (p *Party) Agree(run string, round uint64, survivors []string) ([][]byte, e
 	return a.tags, nil
 }
 
-// others are the places among the members of the other survivors.
+// others returns the indexes of the other survivors among the members.
 func (a *Attempt) others() (places []int) {
 	next := 0 // both are in order
 	for i, m := range a.terms.Members {
@@ -324,14 +325,14 @@ func (a *Attempt) others() (places []int) {
 	return places
 }
 
-// Reveal opens the party's answer to the newest attempt, where all in the sum agreed: tags are those of the
-// other survivors for this one, in their order. It reveals after the opening is charged, and the same again.
+// Reveal opens the party's answer to the newest attempt if all in the sum agreed. tags are those of the other
+// survivors for this party, in their order. It charges the opening first, and always reveals the same.
 func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Revealed, error) {
 	a, before, err := p.mayReveal(run, round, tags)
 	if err != nil || before != nil {
 		return before, err
 	}
-	err = a.pay(a.agreed) // which may take long, and nobody waits for it here
+	err = a.pay(a.agreed) // may take long, and must not block others
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.paying = false
@@ -350,7 +351,7 @@ func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Rev
 	return out, nil
 }
 
-// mayReveal returns the newest attempt, if it may be opened once it is charged, and its earlier revelation.
+// mayReveal returns the newest attempt, if it may be opened once it is charged, and what it revealed before.
 func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	a *Attempt, before *conclavev1.Revealed, err error,
 ) {

@@ -10,9 +10,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// CheckPlan says whether all that a plan pays for can be masked: sums with Gaussian noise, also over samples, and
-// histograms of votes with it. What else a run may ask is a choice, or a fit, by exact sums, which an aggregator
-// without them cannot draw.
+// CheckPlan reports whether everything that a plan pays for can be masked: sums with Gaussian noise, also over
+// samples, and histograms of votes with it. Other questions select or fit with exact sums. The aggregator of a
+// masked run does not have those.
 func CheckPlan(plan privacy.Plan) error {
 	for i, p := range plan {
 		switch k := p.Mechanism.Kind; {
@@ -27,15 +27,16 @@ func CheckPlan(plan privacy.Plan) error {
 	return nil
 }
 
-// VoteSteps is the value of a vote in a masked histogram, so that a share of small noise has many steps.
+// VoteSteps is the number of steps of a vote in a masked histogram, so that a share of small noise still spans
+// many steps.
 const VoteSteps = 1 << 8
 
-// Asked is the vector that a round of a masked run asks for: its length, and the noise that each member adds,
-// by the entry of the plan that pays.
+// Asked is the vector that a round of a masked run asks for: its length, and the noise that each member adds, by
+// the plan's entry that pays.
 //
-// A histogram of votes is a vector of counts, of VoteSteps each. One privacy unit changes one teacher's vote, so it
-// moves two counts by a vote. With noise sigma on each that is sqrt(2)/sigma-GDP, which is what a gnmax event is
-// charged with; the winner follows from the noisy counts. See [gnmax.GNMaxMechanism].
+// A histogram of votes is a vector of counts, each in units of VoteSteps. One privacy unit changes one teacher's
+// vote, so it moves two counts by one vote. With noise sigma on each that is sqrt(2)/sigma-GDP, which a gnmax
+// event is charged with. The winner is computed from the noisy counts. See [gnmax.GNMaxMechanism].
 func Asked(p privacy.Planned, r *conclavev1.Round, g Group) (entries int, share gnmax.Share, err error) {
 	bound, multiplier := int64(VoteSteps), p.Mechanism.Sigma
 	switch v, votes := r.GetSum(), r.GetVotes(); {
@@ -45,7 +46,7 @@ func Asked(p privacy.Planned, r *conclavev1.Round, g Group) (entries int, share 
 	case v != nil:
 		entries, bound = int(v.GetEntries()), int64(v.GetBound())
 		if v.GetPer() == conclavev1.Vector_PER_TEACHER {
-			bound *= 2 // a unit may change what its teacher adds altogether
+			bound *= 2 // a unit may change its teacher's whole vector
 		}
 		if p.Mechanism.Kind == privacy.SubsampledGaussian {
 			multiplier = p.Mechanism.NoiseMultiplier

@@ -10,20 +10,20 @@ import (
 // tagBytes is the size of a tag: HMAC-SHA256 in full.
 const tagBytes = sha256.Size
 
-// tagKey is the key of the tags by which one of two members tells the other to whom it agrees. The other way has a key
-// of its own, so that no tag can be sent back as the other's.
+// tagKey is the key for tags from one member to another. Each direction has its own key, so that no tag can be
+// sent back as the other member's.
 func tagKey(secret [seedBytes]byte, from, to string) ([seedBytes]byte, error) {
 	return derive(secret[:], encode("tag").text(from).text(to))
 }
 
-// tagOf is the tag of what a member agrees to, for one other.
+// tagOf is the tag of what a member agrees to, for one other member.
 func tagOf(key [seedBytes]byte, agreed Digest) []byte {
 	h := hmac.New(sha256.New, key[:])
 	h.Write(agreed[:])
 	return h.Sum(nil)
 }
 
-// agreed is the statement that survivors agree to, and that is charged when it is opened.
+// agreed is the statement that survivors agree to. It is charged when it is opened.
 func agreed(run string, terms Digest, survivors []string) encoding {
 	e := encode("survivors").text(run).bytes(terms[:]).number(uint64(len(survivors)))
 	for _, site := range survivors {
@@ -32,8 +32,7 @@ func agreed(run string, terms Digest, survivors []string) encoding {
 	return e
 }
 
-// CheckTags says whether the tags of a survivor have the form of tags for all others. Whether they are right only those
-// others can tell.
+// CheckTags checks the form of a survivor's tags for all others. Only those others can verify them.
 func CheckTags(survivors []string, tags [][]byte) error {
 	if len(tags) != len(survivors)-1 {
 		return fmt.Errorf("%d tags for %d others in the sum", len(tags), len(survivors)-1)
@@ -46,7 +45,8 @@ func CheckTags(survivors []string, tags [][]byte) error {
 	return nil
 }
 
-// TagsFor are the tags for one of the survivors, by its place among them: made are those that each made for the others.
+// TagsFor returns the tags for one survivor, given its index; made holds the tags that each survivor made for the
+// others.
 func TagsFor(at int, made [][][]byte) (tags [][]byte) {
 	for from, tagsOf := range made {
 		switch {
@@ -59,8 +59,8 @@ func TagsFor(at int, made [][][]byte) (tags [][]byte) {
 	return tags
 }
 
-// DoubtError says that tags are not those of what this member agreed to. Either it or the sites that it names lie, or
-// they were told different things.
+// DoubtError says that some tags are not for the list that this member agreed to. Either this member or the
+// sites named lie, or they were told different lists.
 type DoubtError struct{ Sites []string }
 
 func (d *DoubtError) Error() string {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// doubts wants a member to refuse tags by the names of those that they came from, and to reveal nothing.
+// doubts checks that a member refuses tags, names the sites that sent them, and reveals nothing.
 func (r *run) doubts(name string, i int, tags [][]byte, from ...string) {
 	r.t.Helper()
 	revealed, err := r.parties[i].Reveal("r", 0, tags)

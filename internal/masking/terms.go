@@ -11,30 +11,30 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Digest is a SHA-256.
+// Digest is a SHA-256 hash.
 type Digest = [sha256.Size]byte
 
-// Retries is how often a member opens its answer to one round again, where it had revealed its seeds and the sum did
-// not open, or was lost. Each costs as much as the round. Attempts that a member does not open are free, and are not
-// counted: see the package's documentation.
+// Retries is how often a member opens its answer to one round again, if it had revealed its seeds and the sum did
+// not open or was lost. Each retry costs as much as the round. Attempts that a member does not open are free and
+// not counted: see the package's documentation.
 const Retries = 3
 
-// Terms are the terms of one attempt at a round. Each participant computes them itself, from its messages.
+// Terms are the terms of one attempt at a round. Each participant computes them from its own messages.
 type Terms struct {
 	Run   string
 	Spec  Digest // of the run's spec, which names dataset, plan and group
-	Group Group  // as the spec has it
+	Group Group  // as in the spec
 	Round uint64
-	// Fence and Counter name the attempt; those of later ones are larger.
+	// Fence and Counter identify the attempt; they grow with later attempts.
 	Fence, Counter uint64
 	Question       Digest // of the round's bytes
 	Entries        int    // of the vector
 	Share          gnmax.Share
-	// Members are S, those that are asked, in the order of their sites.
+	// Members are S, the members that are asked, ordered by site.
 	Members []*conclavev1.RunKey
 }
 
-// Digest names the attempt: two that differ in anything have different ones.
+// Digest identifies the attempt: attempts that differ in anything have different digests.
 func (t *Terms) Digest() Digest { return t.encoding().digest() }
 
 func (t *Terms) encoding() encoding {
@@ -43,15 +43,15 @@ func (t *Terms) encoding() encoding {
 	tt, w, q := t.Share.Parameters()
 	e = e.number(tt).number(w).number(q).number(uint64(len(t.Group.Members))).number(uint64(t.Group.Quorum)).
 		number(uint64(t.Group.Colluding)).number(uint64(len(t.Members)))
-	e = slices.Grow(e, 512*len(t.Members)) // as much as it is, about
+	e = slices.Grow(e, 512*len(t.Members)) // the approximate final size
 	for _, m := range t.Members {
 		e = e.text(m.GetSite()).bytes(m.GetExchange()).bytes(m.GetIdentity()).bytes(m.GetSignature())
 	}
 	return e
 }
 
-// checkOrder says whether a quorum of members, each once and in order, is to take part. Their keys are verified
-// where they are used. An error can be told to anybody.
+// checkOrder checks that the members are a quorum, in order and without repetition. Their keys are verified where
+// they are used. Its errors may be sent to anybody.
 func (t *Terms) checkOrder() error {
 	if t.Entries < 1 {
 		return errors.New("a masked sum of no entries; ask for one or more")
@@ -74,14 +74,14 @@ func signedKey(run string, spec Digest, k *conclavev1.RunKey) encoding {
 	return encode("run key").text(run).bytes(spec[:]).text(k.GetSite()).bytes(k.GetExchange())
 }
 
-// The largest parts that a run key can have: a name of a site, and an ECDSA key on P-521 with a signature of it.
+// The largest sizes of a run key's parts: a site's name, an ECDSA key on P-521 and a signature with it.
 const (
 	maxSite      = 128
 	maxIdentity  = 160
 	maxSignature = 144
 )
 
-// Fits refuses a run key that is larger than any can be, before it is kept.
+// Fits refuses a run key that is larger than any valid one, before it is stored.
 func Fits(k *conclavev1.RunKey) error {
 	if n := messages.Unknown(k.ProtoReflect()); n > 0 {
 		return fmt.Errorf("a run key with %d bytes that are no part of one; install matching versions", n)
@@ -95,7 +95,7 @@ func Fits(k *conclavev1.RunKey) error {
 	return nil
 }
 
-// CheckKey checks that a run key is a member's.
+// CheckKey checks that a run key belongs to a member.
 func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 	if err := Fits(k); err != nil {
 		return err
@@ -110,7 +110,7 @@ func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 	return nil
 }
 
-// at is the place of a site among the members, -1 where it is none.
+// at is the index of a site among the members, -1 if it is not a member.
 func (t *Terms) at(site string) int {
 	for i, m := range t.Members {
 		if m.GetSite() == site {
@@ -120,7 +120,7 @@ func (t *Terms) at(site string) int {
 	return -1
 }
 
-// checkSurvivors says whether U can stand: a quorum of those that were asked, in order.
+// checkSurvivors checks that U can be opened: a quorum of the members that were asked, in order.
 func (t *Terms) checkSurvivors(survivors []string) error {
 	if len(survivors) < t.Group.Quorum {
 		return fmt.Errorf("%d members are to be in the sum and the quorum is %d; begin another attempt", len(survivors),

@@ -10,30 +10,26 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
-// ClippedSteps adds up clipped gradients of privacy units in whole steps: what a
-// unit adds is a vector of integers whose L2 norm is at most bound, and exactly so.
-// A float32 sum of clipped gradients has no such bound:
-// every addition rounds, by an amount that depends on all the others (Casacuberta et
-// al. 2022, "Widespread underestimation of sensitivity in differentially private
-// libraries").
+// ClippedSteps adds up clipped gradients of privacy units in whole steps: a unit adds a vector of integers whose
+// L2 norm is at most bound, exactly. A float32 sum of clipped gradients has no such bound: every addition rounds,
+// by an amount that depends on all the others (Casacuberta et al. 2022, "Widespread underestimation of sensitivity
+// in differentially private libraries").
 //
-// With g the gradient of a unit's loss by all parameters, in float32 as it was
-// computed and however well, a unit adds
+// With g the gradient of a unit's loss with respect to all parameters, as computed in float32 with any error, a
+// unit adds
 //
 //	v = trunc(g s),  s <= bound / max(clip, |g|)
 //
-// where trunc cuts off what is behind the point: s steps stand for 1, so the sum
-// times clip/bound is that of the gradients clipped to norm clip. [stepScale] has the
-// proof that |v| <= bound.
+// where trunc rounds towards zero: s steps stand for 1, so the sum times clip/bound is that of the gradients
+// clipped to norm clip. [stepScale] has the proof that |v| <= bound.
 //
-// Two things make that the sensitivity of the sum. Integers are added without
-// rounding, in any order. And v depends on the unit and the weights only, not in one
-// bit on the units computed beside it: layers treat records independently, and so do
-// the kernels (see [kernel.Gemm]). So the sum is also the same for any number of
-// processors and however units are divided among calls of Add.
+// This is the sensitivity of the sum for two reasons. Integers are added without rounding, in any order. And every
+// bit of v depends only on the unit and the weights, not on other units computed at the same time: layers treat
+// records independently, and so do the kernels (see package gemm). So the sum is also the same for any number of
+// processors and any division of units among calls of Add.
 //
-// A unit whose gradient is not finite, or of a norm above 1e38, adds zeros and is
-// counted. It is not safe for concurrent use.
+// A unit whose gradient is not finite, or has a norm above 1e38, adds zeros and is counted. It is not safe for
+// concurrent use.
 type ClippedSteps struct {
 	net    *Network
 	values []*[]float32 // the network's tensors
@@ -48,7 +44,7 @@ type ClippedSteps struct {
 	job     stepsJob
 }
 
-// stepsJob is the call of Add in work.
+// stepsJob is the current call of Add.
 type stepsJob struct {
 	x      []float32
 	units  []int
@@ -57,7 +53,7 @@ type stepsJob struct {
 	groups []stepsGroup
 }
 
-// stepsGroup is a range of units that a worker computes at a time: units [first, last), whose records begin at
+// stepsGroup is a range of units that a worker processes together: units [first, last), whose records start at
 // row.
 type stepsGroup struct{ first, last, row int }
 
@@ -68,14 +64,13 @@ const (
 	maxStepsBound = 1 << 20
 	// maxStepsSize bounds the parameters, and so the rounding error of a norm.
 	maxStepsSize = 1 << 28
-	// groupRows is the largest number of records computed at a time, unless one unit has more: enough to repay the
-	// packing of the weights for a product.
+	// groupRows is the largest number of records computed together, unless one unit has more: enough to repay
+	// packing the weights for a product.
 	groupRows = 48
 )
 
-// NewClippedSteps makes an empty sum for a network. Clip is the norm,
-// from 1e-18 to the largest float32, to which gradients are clipped, bound what it
-// is in steps, from 1 to 2^20.
+// NewClippedSteps makes an empty sum for a network. clip is the norm to which gradients are clipped, from 1e-18 to
+// the largest float32; bound is that norm in steps, from 1 to 2^20.
 func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, error) {
 	if !(clip >= minBound && clip <= math.MaxFloat32) {
 		return nil, fmt.Errorf("nn: clip gradients to norm %v, want a number from %v to %v",
@@ -98,13 +93,12 @@ func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, er
 	return c, nil
 }
 
-// Add adds the gradients of units with the network's weights of now. X holds their
-// records, of shape [records, In]; unit i has the next units[i] of them, at least 1.
-// A unit's loss is that of its records' scores as real ones, nil is [losses.Logistic]; it may
-// be called by several processors at a time. Heads says which of the network's outputs
-// is the score of each record; nil stands for the only one. All records of a unit are computed at
-// once, as by [Network.Forward].
-// Nothing is added if there is an error.
+// Add adds the gradients of units at the network's current weights. x holds their records, shape [records, In];
+// unit i has the next units[i] of them, at least 1.
+//
+// A unit's loss is that of its records' scores as real ones; nil means [losses.Logistic]. Several goroutines may
+// call it concurrently. heads gives the network output that is the score of each record; nil means the only one.
+// All records of a unit are computed together, as by [Network.Forward]. After an error nothing is added.
 func (c *ClippedSteps) Add(x []float32, units, heads []int, loss losses.Loss) error {
 	in := c.net.In()
 	if err := c.divide(units, len(x)/in); err != nil {
@@ -131,7 +125,7 @@ func (c *ClippedSteps) Add(x []float32, units, heads []int, loss losses.Loss) er
 	return nil
 }
 
-// checkHeads wants an output of the network for each record.
+// checkHeads checks that each record has an output of the network.
 func (c *ClippedSteps) checkHeads(heads []int, records int) error {
 	out := c.net.Out()
 	if heads == nil {
@@ -151,7 +145,7 @@ func (c *ClippedSteps) checkHeads(heads []int, records int) error {
 	return nil
 }
 
-// divide makes groups of the units, whose records must be all.
+// divide makes groups of the units, which must use all records.
 func (c *ClippedSteps) divide(units []int, records int) error {
 	groups, row, rows := c.job.groups[:0], 0, groupRows
 	for i, n := range units {

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// A record's head alone is its score: the sum is that of networks whose only output is the
-// head, and other outputs' weights get nothing.
+// A record's score is only its head: the sum equals that of networks whose only output is the head, and the
+// weights of other outputs get zeros.
 func TestStepsOfHeadsAreThoseOfTheirOutputs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(71, 72))
 	const in, hidden, out, n, bound = 6, 9, 3, 40, 1 << 12

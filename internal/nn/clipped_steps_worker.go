@@ -8,12 +8,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// stepsWorker computes some of the units, with a network of its own that reads the caller's weights.
+// stepsWorker processes some of the units, with its own network that reads the caller's weights.
 type stepsWorker struct {
 	*Replica
 	c       *ClippedSteps
 	layers  []stepsLayer
-	acc     []int32 // what held units add; most of them fit in
+	acc     []int32 // contributions of pending units; most of them fit in
 	held    int
 	most    int
 	leftOut int // units
@@ -21,7 +21,7 @@ type stepsWorker struct {
 	// left out.
 	singles []float32
 	scores  []float32
-	// picked are the scores of a group's heads, dy the gradients by all outputs.
+	// picked holds the scores of a group's heads, dy the gradients with respect to all outputs.
 	picked, dy []float32
 }
 
@@ -55,8 +55,8 @@ func newStepsWorker(c *ClippedSteps) *stepsWorker {
 	return w
 }
 
-// addGroup adds the units of one group. All their records go through the network at
-// once; gradients by the parameters are a unit's own.
+// addGroup adds the units of one group. All their records go through the network together; gradients with respect
+// to the parameters are computed for each unit.
 func (c *ClippedSteps) addGroup(part int, p *parallel.Worker) {
 	w, group, in := c.workers[p.Index], c.job.groups[part], c.net.In()
 	units := c.job.units[group.first:group.last]
@@ -80,7 +80,7 @@ func (c *ClippedSteps) addGroup(part int, p *parallel.Worker) {
 }
 
 // gradients returns the gradients of the units' losses with respect to the outputs y of their records, the first
-// of which is at row of all. For outputs that are not a record's head it is 0.
+// of which is at row of all. It is 0 for outputs that are not a record's head.
 func (w *stepsWorker) gradients(y []float32, units []int, row int) []float32 {
 	out, heads := w.Net.Out(), w.c.job.heads
 	n := len(y) / out
@@ -110,8 +110,7 @@ func (w *stepsWorker) gradients(y []float32, units []int, row int) []float32 {
 	return w.dy
 }
 
-// addUnit adds what the unit of the k records from row on adds, but for outer
-// products.
+// addUnit adds the contribution of the unit with the k records from row on, without outer products.
 func (w *stepsWorker) addUnit(row, k int) {
 	clear(w.singles[row : row+k])
 	square := 0.0
@@ -144,7 +143,7 @@ func (w *stepsWorker) addUnit(row, k int) {
 	}
 }
 
-// addSingles adds the gradients of dense layers' weights by units of one record.
+// addSingles adds the gradients of dense layers' weights for units with one record.
 func (w *stepsWorker) addSingles() {
 	for lo := 0; lo < len(w.singles); {
 		hi := lo
@@ -161,14 +160,13 @@ func (w *stepsWorker) addSingles() {
 	}
 }
 
-// ends returns what k records from row on bring to a layer, and the gradients by
-// what it makes of them.
+// ends returns the inputs of a layer for k records from row on, and the gradients with respect to its outputs.
 func (w *stepsWorker) ends(l stepsLayer, row, k int) (x, dy []float32) {
 	from, width := l.stage.from, l.stage.width
 	return w.Net.input(l.index)[row*from : (row+k)*from], l.stage.dy[row*width : (row+k)*width]
 }
 
-// flush moves what is held to the sum.
+// flush adds the pending contributions to the sum.
 func (w *stepsWorker) flush() {
 	if w.held == 0 {
 		return
@@ -184,7 +182,7 @@ func (w *stepsWorker) flush() {
 }
 
 const (
-	// stepSlack is how much smaller the scale is, to allow for all roundings.
+	// stepSlack is how much the scale is reduced to allow for all rounding.
 	stepSlack = 0x1p-22
 	// maxStepNorm keeps products that are not stored within float32.
 	maxStepNorm = 1e38

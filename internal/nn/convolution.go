@@ -11,10 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// convolution is [Conv2D] or [ConvTranspose2D]. Weights of shape [side, kernel,
-// kernel, channels] stand between the patches of an image and vectors of side
-// numbers at their positions. The one goes from patches to positions, the other
-// back, and the gradient by the input of each is the product of the other.
+// convolution is [Conv2D] or [ConvTranspose2D]. Its weights, of shape [side, kernel, kernel, channels], map
+// between the patches of an image and vectors of side numbers at their positions. One maps patches to positions,
+// the other maps back; each is the other's gradient with respect to the input.
 type convolution struct {
 	patches
 	side       int
@@ -95,8 +94,8 @@ func (c *convolution) slots() []slot {
 	}
 }
 
-// chunkFloats bounds the patches that a worker holds at a time: few enough for
-// the cache, many enough that a product repays the packing of the weights.
+// chunkFloats bounds the patches that a worker holds at a time: few enough for the cache, and enough that a
+// product repays packing the weights.
 const chunkFloats = 1 << 18
 
 // chunk is the number of records whose patches a worker holds at a time.
@@ -130,7 +129,7 @@ func (c *convolution) gatherAll(w *parallel.Worker, images []float32, lo, hi int
 	return kernel.Of(cols, (hi-lo)*c.positions(), c.size())
 }
 
-// spread adds to records [lo, hi) of images the side vectors' patches.
+// spread adds the patches of the side vectors to records [lo, hi) of images.
 func (c *convolution) spread(w *parallel.Worker, images, sides []float32, lo, hi int) {
 	each, rows := c.positions()*c.size(), (hi-lo)*c.positions()
 	cols := w.Floats((hi - lo) * each)

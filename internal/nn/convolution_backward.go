@@ -53,8 +53,8 @@ func (c *convolution) backPart(part int, w *parallel.Worker) {
 	}
 }
 
-// backChunk adds the gradients of records [lo, hi) to dw and db, unless they are
-// nil, and writes those by the input.
+// backChunk adds the gradients of records [lo, hi) to dw and db, unless they are nil, and writes those with
+// respect to the input.
 func (c *convolution) backChunk(w *parallel.Worker, dw, db []float32, lo, hi int) {
 	b := &c.batch
 	images, sides, dys := b.x, b.dy, c.sides

@@ -41,9 +41,9 @@ type dense struct {
 	init    Init
 	w, b    []float32
 	dw, db  []float32
-	// unit is, of a layer of one unit behind another layer's rectifier, that layer.
+	// unit is set for a layer with one unit after another layer's rectifier: it is that other layer.
 	unit *dense
-	// biased says that db is up to date, since the unit behind has seen to it.
+	// biased says that db is up to date, because the unit after it has computed it.
 	biased bool
 	pool   *parallel.Pool
 }
@@ -66,8 +66,8 @@ func (d *dense) forward(y, x []float32, n int) {
 	d.pool.Product(kernel.Of(y, n, d.out), kernel.Of(x, n, d.in), d.weights(), gemm.Epilogue{Bias: d.b, Leak: d.leak})
 }
 
-// backward takes the gradient dy from before the rectifier. A unit behind another
-// layer goes back through that layer's rectifier as well.
+// backward takes the gradient dy from before the rectifier. A unit after another layer also goes back through that
+// layer's rectifier.
 func (d *dense) backward(dx, dy, x, _ []float32, n int, params bool) {
 	g := kernel.Of(dy, n, d.out)
 	through := params && dx != nil && d.unit != nil

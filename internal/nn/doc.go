@@ -1,7 +1,6 @@
-// Package nn has networks of float32 numbers, dense or of convolutions, and adds up their
-// gradients clipped per privacy unit, in whole steps ([ClippedSteps]). Packages below it have
-// ensembles of such networks, losses, optimizers, output heads, units of columns and the file
-// format.
+// Package nn has dense and convolutional networks of float32 numbers, and adds up their gradients clipped per
+// privacy unit, in whole steps ([ClippedSteps]). Packages below it have ensembles of such networks, losses,
+// optimizers, output heads, standardization of columns and the file format.
 //
 // Data is row-major: a batch of n records with w features is a []float32 of
 // length n*w. Nothing here knows what a record means or where it came from.

@@ -10,13 +10,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// Embedding makes a network class-conditional: a record has, after its own
-// numbers, one more, its class from 0 to Classes-1, and every pixel gets Width
-// more channels, which are learned per class. A generator's noise vector so gets
-// Width numbers more, a discriminator's image Width more planes (Mirza and
-// Osindero 2014). It must be a network's first layer.
+// Embedding makes a network class-conditional. A record has one more number after its own: its class, from 0 to
+// Classes-1. Every pixel gets Width more channels, which are learned per class: a generator's noise vector gets
+// Width more numbers, a discriminator's image Width more planes (Mirza and Osindero 2014). It must be a network's
+// first layer.
 //
-// A class that is none of these gives NaN, so that it is not overlooked.
+// An unknown class gives NaN, so that it is not overlooked.
 type Embedding struct {
 	Classes, Width int
 	Init           Init // nil is normal with standard deviation 1
@@ -90,7 +89,7 @@ func (e *embedding) backward(dx, dy, x, _ []float32, n int, params bool) {
 			}
 		}
 		if dx != nil {
-			dx[(i+1)*e.in()-1] = 0 // a class has no neighbours
+			dx[(i+1)*e.in()-1] = 0 // a class has no gradient
 		}
 	}
 }

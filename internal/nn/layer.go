@@ -40,14 +40,13 @@ type Spec interface {
 	build(rng *rand.Rand, in Shape, p *parallel.Pool) (layer, Shape, error)
 }
 
-// layer is a step of a network. It treats the records of a batch independently:
-// no number of a record depends on another record. It keeps nothing of a batch.
+// layer is a step of a network. It treats the records of a batch independently: no number of a record depends on
+// another record. It stores nothing of a batch.
 type layer interface {
 	// forward writes the outputs for n records x to y.
 	forward(y, x []float32, n int)
-	// backward takes the gradient dy by the outputs y of x. It writes the
-	// gradient by x to dx unless that is nil, and adds to the gradients of the
-	// parameters if params is set.
+	// backward takes the gradient dy with respect to the outputs y of x. It writes the gradient with respect to x
+	// to dx unless that is nil, and adds to the gradients of the parameters if params is set.
 	backward(dx, dy, x, y []float32, n int, params bool)
 	clone(p *parallel.Pool) layer
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// Network is a sequence of layers. It is not safe for concurrent use: it keeps
-// what the last Forward computed for Backward. Once it has seen a batch of some
-// size it does not allocate.
+// Network is a sequence of layers. It is not safe for concurrent use: it stores what the last Forward computed for
+// Backward. Once it has seen a batch of some size it does not allocate.
 type Network struct {
 	in, out int // numbers of a record
 	shape   Shape
@@ -27,10 +26,10 @@ type stage struct {
 	layer layer
 	width int // outputs of a record
 	from  int // inputs of a record
-	// inPlace says that the outputs take the place of the inputs, which no one
-	// needs by then; fused that the layer before has computed them.
+	// inPlace says that the outputs replace the inputs, which are no longer needed; fused says that the previous
+	// layer has computed them.
 	inPlace, fused bool
-	// fusedBack says that the layer behind computes the gradient before this one.
+	// fusedBack says that the next layer computes the gradient before this one.
 	fusedBack bool
 	y, dx, dy []float32
 }
@@ -107,8 +106,7 @@ func (net *Network) link() {
 	}
 }
 
-// slots lists the layers' tensors, first layer first, by names that say which it
-// is of those that have any.
+// slots lists the layers' tensors, first layer first, with names that number the layers that have any.
 func (net *Network) slots() []slot {
 	var all []slot
 	numbered := 0
@@ -181,7 +179,7 @@ func (net *Network) Backward(dout []float32, params, input bool) []float32 {
 		var dx []float32
 		switch {
 		case i == 0 && !input:
-		case s.inPlace && i < len(net.stages)-1: // dy is our own
+		case s.inPlace && i < len(net.stages)-1: // dy is our own memory
 			dx = dy
 		default:
 			s.dx = tensor.Resize(s.dx, net.n*s.from)
@@ -195,7 +193,7 @@ func (net *Network) Backward(dout []float32, params, input bool) []float32 {
 	return dy
 }
 
-// input returns what stage i was given.
+// input returns the input of stage i.
 func (net *Network) input(i int) []float32 {
 	if i == 0 {
 		return net.x

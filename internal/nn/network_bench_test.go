@@ -47,7 +47,7 @@ func BenchmarkDiscriminator(b *testing.B) {
 	})
 }
 
-// BenchmarkDense is the way back through a dense critic of images.
+// BenchmarkDense measures the backward pass of a dense critic of images.
 func BenchmarkDense(b *testing.B) {
 	tn := nntest.NewNetwork(b, rand.New(rand.NewPCG(1, 2)), 256, nn.Vector(784), nn.Dense{Out: 128}, nn.LeakyReLU(leak),
 		nn.Dense{Out: 1})

@@ -10,8 +10,8 @@ type Replica struct {
 	values []*[]float32
 }
 
-// NewReplica makes a network a replica. From then on it computes on one processor, and has no list of parameters,
-// since these would belong to no model.
+// NewReplica makes a network a replica. From then on it uses one processor, and has no list of parameters, since
+// they would belong to no model.
 func NewReplica(net *Network) *Replica {
 	r := &Replica{Net: net}
 	for _, p := range net.slots() {

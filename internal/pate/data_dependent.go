@@ -11,14 +11,12 @@ import (
 // VotedEvent is an event together with the votes that it decided, where they are
 // known: one histogram (a count per class) per query.
 //
-// Votes may accompany gnmax, lnmax and confident-gnmax. The event's count, or
-// asked and answered, must then agree with the votes, or be zero and are
-// derived. Unanswered belongs to confident-gnmax: true for each query that the
-// test turned down; nil says that all were answered. Without votes an event
-// costs what it costs for all datasets.
+// Votes may accompany gnmax, lnmax and confident-gnmax. The event's count, or asked and answered, must then agree
+// with the votes; zeros are derived from them. Unanswered belongs to confident-gnmax: it is true for each query
+// that failed the test; nil says that all were answered. Without votes an event has its data-independent cost.
 //
-// The winner must be all that was released of a query with votes. Noisy counts
-// beside it are not covered by any data-dependent bound: leave the votes out.
+// Only the winner of a query with votes may have been released. If noisy counts were released too, leave the votes
+// out: no data-dependent bound covers them.
 type VotedEvent struct {
 	Event      privacy.Event
 	Votes      [][]int64
@@ -89,8 +87,8 @@ func eventError(e privacy.Event, field, format string, args ...any) error {
 	return fmt.Errorf("%s event: %w", e.Kind, privacy.FieldErrorf(field, format, args...))
 }
 
-// DataDependentClaim holds the epsilon of each data-dependent accountant at the
-// asked delta, nil where it does not apply.
+// Claim holds the epsilon of each data-dependent accountant at the given delta, nil if the accountant does not
+// apply.
 type Claim struct {
 	RDP            *float64 `json:"rdp"`
 	PATEGANMoments *float64 `json:"pategan_moments"`
@@ -98,25 +96,23 @@ type Claim struct {
 
 // DataDependent returns what the events cost for the votes that were cast.
 //
-//   - RDP: the bounds of gnmax, confident-gnmax and lnmax queries, added up on
-//     the grid of [privacy.Orders] and converted as by [privacy.Account]; events without votes
-//     enter with their data-independent cost. Nil where no event has votes or no
-//     order gives a finite epsilon. It is never above the rdp epsilon of
-//     [privacy.Account] for the same events.
-//   - PATEGANMoments: the figure of [PATEGANMoments], where all events are
-//     two-class lnmax with votes and one lambda.
+//   - RDP: the bounds of gnmax, confident-gnmax and lnmax queries, added up on the grid of [privacy.Orders] and
+//     converted as by [privacy.Account]; events without votes count with their data-independent cost. Nil if no
+//     event has votes or no order gives a finite epsilon. It is never above the rdp epsilon of [privacy.Account]
+//     for the same events.
+//   - PATEGANMoments: the figure of [PATEGANMoments], if all events are two-class lnmax with votes and the same
+//     lambda.
 //
 // Why it holds: for the dataset D that cast the votes and each neighbour D', the
 // divergences of the single answers from D to D' add up (Mironov 2017,
 // Proposition 1), and the sum turns into P[M(D) in S] <= e^epsilon P[M(D') in S] +
 // delta.
 //
-// What it does not promise. The figure is a statement about the one dataset, in
-// one direction, for the queries and the number of answers as they came out: no
-// differential privacy, and no filter may be built on it. It is private itself,
-// as it depends on the votes: publish it only where the run chose the papers' rule
-// and says so. Probabilities of outcomes are those of the papers' continuous noise;
-// the whole-numbered noise of package gnmax misses the likely one a little more often.
+// What it does not promise. The figure is a statement about one dataset, in one direction, for the queries and the
+// number of answers as observed. It is not differential privacy, and no filter may be built on it. It depends on
+// the votes and so is private itself: publish it only if the run chose the papers' rule and says so. Probabilities
+// of outcomes are those of the papers' continuous noise; with the integer noise of package gnmax the likely
+// outcome is missed slightly more often.
 //
 // Errors wrap a [*privacy.FieldError].
 func DataDependent(events []VotedEvent, delta float64) (Claim, error) {
@@ -153,8 +149,7 @@ func DataDependent(events []VotedEvent, delta float64) (Claim, error) {
 	return claim, nil
 }
 
-// pateganVotes joins the histograms of all events where the moments accountant
-// applies.
+// pateganVotes joins the histograms of all events if the moments accountant applies.
 func pateganVotes(events []VotedEvent) (votes [][]int64, lambda float64, ok bool) {
 	for i, v := range events {
 		if i == 0 {

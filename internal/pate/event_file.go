@@ -13,18 +13,17 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// ParseEvents reads a JSON list of events with the fields of [privacy.Event]. In place
-// of its counts an event of votes may have them:
+// ParseEvents reads a JSON list of events with the fields of [privacy.Event]. Instead of its counts an event may
+// have the votes:
 //
 //	{"kind": "gnmax", "sigma": 40, "votes": [[12, 188], [180, 20]]}
 //	{"kind": "confident-gnmax", "threshold": 120, "sigma1": 30, "sigma2": 20,
 //	 "votes": [[12, 188], {"votes": [101, 99], "answered": false}]}
 //
-// An "answered" of true or false beside "votes" holds for all of the event's
-// queries. A list without events, unknown or repeated fields, fields that belong
-// to another kind (with a zero as well), counts that are not said or that the
-// votes contradict, null, invalid events and anything behind the list are errors;
-// those of an event name it, counted from 1.
+// An "answered" of true or false beside "votes" holds for all of the event's queries. These are errors: a list
+// without events, unknown or repeated fields, fields of another kind (even if zero), counts that are missing or
+// contradict the votes, null, invalid events, and anything after the list. An error of an event gives its number,
+// counted from 1.
 func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -75,8 +74,8 @@ func (w writtenEvent) errorf(field, format string, args ...any) error {
 	return eventError(w.Event, field, format, args...)
 }
 
-// parseEvent reads field by field: only so can it tell a zero from a field that
-// was left out, and name the field that is wrong.
+// parseEvent reads field by field, in order to distinguish a zero from a missing field and to name the field that
+// is wrong.
 func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 	var w writtenEvent
 	if json.Unmarshal(raw, &w.fields) != nil {
@@ -128,7 +127,7 @@ func parseEvent(raw json.RawMessage) (VotedEvent, error) {
 	return w.event()
 }
 
-// writes says whether events of a kind may have the field in a file.
+// writes reports whether events of a kind may have the field in a file.
 func writes(k privacy.Kind, field string) bool {
 	fields := k.Fields()
 	switch field {
@@ -195,7 +194,7 @@ func (w *writtenEvent) writtenFields() []writtenField {
 	}
 }
 
-// short is a value as it stands in a file, cut where it is long.
+// short is a value as in the file, truncated if it is long.
 func short(raw json.RawMessage) string {
 	const most = 40
 	if len(raw) > most {
@@ -223,7 +222,7 @@ type writtenVotes struct {
 	answered *bool
 }
 
-// UnmarshalJSON has errors of its own: those of package json hold counts of votes.
+// UnmarshalJSON has its own errors, because those of package json contain counts of votes.
 func (v *writtenVotes) UnmarshalJSON(raw []byte) error {
 	long := map[string]json.RawMessage{"votes": raw}
 	if !bytes.HasPrefix(raw, []byte("[")) {
@@ -278,7 +277,7 @@ func (w writtenEvent) event() (VotedEvent, error) {
 	if err != nil {
 		return VotedEvent{}, err
 	}
-	// To Resolve a zero is a count that was left out; here it was written.
+	// Resolve takes a zero for a missing count; here the zero was written.
 	for _, f := range []struct {
 		name            string
 		stated, counted int64
@@ -297,8 +296,7 @@ func (w writtenEvent) event() (VotedEvent, error) {
 	return v, nil
 }
 
-// checkCounts refuses an event without votes that does not say how often it took
-// place.
+// checkCounts refuses an event without votes whose counts are missing.
 func (w writtenEvent) checkCounts() error {
 	switch {
 	case w.Kind != privacy.ConfidentGNMax && !w.has("count"):
@@ -314,13 +312,12 @@ func (w writtenEvent) checkCounts() error {
 	return nil
 }
 
-// unambiguous refuses what JSON decoders read in one way or another: keys that
-// an object repeats, keys with other letters than a to z (the decoder would not
-// mind capitals) and null, which it takes for a value that was left out.
+// unambiguous refuses JSON that decoders read in different ways: repeated keys in an object, keys with letters
+// other than a to z (the decoder ignores case), and null, which the decoder treats as a missing value.
 func unambiguous(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	var open []map[string]bool // of each object its keys so far, nil for a list
+	var open []map[string]bool // the keys so far of each open object, nil for a list
 	isKey := false
 	for {
 		token, err := d.Token()

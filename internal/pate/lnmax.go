@@ -6,23 +6,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// lnmaxLogQ returns the natural logarithm of an upper bound on the probability
-// that LNMax with Laplace noise of scale 1/lambda per bin answers something else
-// than the class with most votes (Papernot et al. 2017, Lemma 4):
+// lnmaxLogQ returns the natural logarithm of an upper bound on the probability that LNMax with Laplace noise of
+// scale 1/lambda per bin answers with another class than the one with most votes (Papernot et al. 2017, Lemma 4):
 //
 //	q = sum over the other classes j of (2 + lambda gap_j) / (4 exp(lambda gap_j)),
 //
 // at most 1 - 1/m for m classes. Lambda is an inverse number of votes.
 //
-// It bounds the discrete Laplace noise of package gnmax as well, ties decided by
-// lot: there a match against a bin gap votes behind is lost with probability
-// e^(-lambda gap) (1 + gap tanh(lambda/2)) / 2, and tanh x <= x.
+// It also holds for the discrete Laplace noise of package gnmax with ties decided at random: the leading bin loses
+// to a bin that is gap votes behind with probability e^(-lambda gap) (1 + gap tanh(lambda/2)) / 2, and tanh x <=
+// x.
 func lnmaxLogQ(votes []int64, lambda float64) float64 {
 	return unionBound(votes, func(gap float64) float64 { return logLaplaceUpset(lambda * gap) })
 }
 
-// logLaplaceUpset is log((2+x) / (4 e^x)): the probability that the difference
-// of two Laplace noises of scale 1 passes x >= 0.
+// logLaplaceUpset is log((2+x) / (4 e^x)): the log probability that the difference of two Laplace noises of scale
+// 1 exceeds x >= 0.
 func logLaplaceUpset(x float64) float64 {
 	if math.IsInf(x, 1) {
 		return math.Inf(-1) // where Inf - Inf is not a number
@@ -43,12 +42,11 @@ func lnmaxIndependent(lambda, alpha float64) (float64, error) {
 //
 //	log((1-q) ((1-q)/(1 - e^epsilon q))^(alpha-1) + q e^(epsilon (alpha-1))) / (alpha-1).
 //
-// Why the last one holds: an unlikely outcome gains at most e^epsilon; together
-// they have at most e^epsilon q under the neighbour, so the likely one keeps at
-// least 1 - e^epsilon q there. The expression is convex in q on [0, e^-epsilon)
-// (x^a/y^(a-1) is convex and both x = 1-q and y = 1 - e^epsilon q are affine)
-// with a derivative >= 0 at q = 0, hence grows with q, and an upper bound on q may
-// stand in for it. Beyond 1/(1 + e^epsilon) it is above epsilon.
+// Why the last one holds: an unlikely outcome gains at most e^epsilon; together they have at most e^epsilon q
+// under the neighbour, so the likely one has at least 1 - e^epsilon q there. The expression is convex in q on [0,
+// e^-epsilon) (x^a/y^(a-1) is convex and both x = 1-q and y = 1 - e^epsilon q are affine) with a derivative >= 0
+// at q = 0. It therefore increases with q, and an upper bound on q may replace it. For q above 1/(1 + e^epsilon)
+// it exceeds epsilon.
 func pureLikelyRDP(logQ, epsilon, alpha float64) float64 {
 	best := min(alpha*epsilon*epsilon/2, epsilon)
 	if logQ <= -epsilon-math.Log1p(math.Exp(-epsilon)) {
@@ -59,9 +57,8 @@ func pureLikelyRDP(logQ, epsilon, alpha float64) float64 {
 	return best
 }
 
-// logLikelyMoment is the logarithm in Theorem 3 of Papernot et al. 2017 for the
-// moment l > 0; it needs q e^epsilon < 1. A log q that overflowed proves
-// nothing, since q e^epsilon may be anything.
+// logLikelyMoment is the logarithm in Theorem 3 of Papernot et al. 2017 for the moment l > 0; it needs q e^epsilon
+// < 1. A log q that overflowed proves nothing, since q e^epsilon may be anything.
 func logLikelyMoment(logQ, epsilon, l float64) float64 {
 	if math.IsInf(logQ, -1) {
 		return math.Inf(1)

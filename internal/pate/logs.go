@@ -9,12 +9,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// The data-dependent bounds live on probabilities far below the smallest
-// float64, so all of them are kept as natural logarithms. This file has what
-// those bounds share.
+// The data-dependent bounds use probabilities far below the smallest float64, so they are stored as natural
+// logarithms. This file has the functions that they share.
 
-// logOfSum is log(e^a + e^b). Gonum's floats.LogSumExp ends in a plain log and
-// would round the sums that matter here, 1 + 1e-30, to a divergence of zero.
+// logOfSum is log(e^a + e^b). Gonum's floats.LogSumExp ends in a plain log, which would round the relevant sums,
+// such as 1 + 1e-30, to a divergence of zero.
 func logOfSum(a, b float64) float64 {
 	hi, lo := max(a, b), min(a, b)
 	if math.IsInf(lo, -1) || math.IsInf(hi, 1) {
@@ -31,8 +30,7 @@ func logOneLess(x float64) float64 {
 	return math.Log1p(-math.Exp(x))
 }
 
-// logTailAt is log P[N(0,1) > z] for every z, where [normal.LogTail] is for
-// z >= 0.
+// logTailAt is log P[N(0,1) > z] for every z; [normal.LogTail] is for z >= 0.
 func logTailAt(z float64) float64 {
 	switch {
 	case math.IsInf(z, 1):
@@ -49,8 +47,7 @@ func square(x float64) float64 { return x * x }
 // finite is false for NaN and both infinities.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// checkVotes refuses what is no histogram of votes. A message never holds a count: votes
-// are private.
+// checkVotes refuses an invalid histogram of votes. Its messages contain no count, because votes are private.
 func checkVotes(votes []int64) error {
 	if len(votes) < 2 {
 		return privacy.FieldErrorf("votes", "has %d classes; a histogram needs at least 2", len(votes))
@@ -79,8 +76,8 @@ func checkPositive(field string, x float64) error {
 	return nil
 }
 
-// checkFigure is the last gate of every exported bound: a figure that float64
-// cannot hold is an error, never a number that reads like a small cost.
+// checkFigure is the last check of every exported bound: a figure that float64 cannot hold is an error, never a
+// number that looks like a small cost.
 func checkFigure(what string, x float64) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return 0, privacy.FieldErrorf(what,
@@ -89,14 +86,12 @@ func checkFigure(what string, x float64) (float64, error) {
 	return x, nil
 }
 
-// unionBound is log of an upper bound on P[the winner is not the largest bin],
-// where beats(gap) is the logarithm of the probability that a bin which lies
-// gap votes behind overtakes the largest in a match of two.
+// unionBound is the logarithm of an upper bound on P[the winner is not the largest bin]. beats(gap) is the log
+// probability that a bin gap votes behind overtakes the largest one in a comparison of the two.
 //
-// Why it holds: whoever is not the winner lost at least one match, so the
-// probability is at most the sum (Papernot et al. 2018, proof of Proposition 7).
-// The largest bin also wins at least as often as any other, hence with
-// probability 1/m or more: log(1 - 1/m) caps the sum.
+// Why it holds: if the largest bin does not win, it lost at least one comparison, so the probability is at most
+// the sum (Papernot et al. 2018, proof of Proposition 7). The largest bin also wins at least as often as any
+// other, so with probability at least 1/m: log(1 - 1/m) caps the sum.
 func unionBound(votes []int64, beats func(gap float64) float64) float64 {
 	first := 0
 	for i, n := range votes {

@@ -24,14 +24,12 @@ const PATEGANMomentOrders = 100
 //	alpha(l) = min(2 lambda² l (l+1),
 //	               log((1-q) ((1-q)/(1 - e^(2 lambda) q))^l + q e^(2 lambda l)))
 //
-// the second only where q e^(2 lambda) < 1; epsilon is the smallest
-// (alpha(l) + log(1/delta)) / l.
+// the second only if q e^(2 lambda) < 1; epsilon is the smallest (alpha(l) + log(1/delta)) / l.
 //
-// Why it holds: moments of independent noise add up and Markov's inequality
-// turns them into a tail (Abadi et al. 2016, Theorem 2). The first bound is that
-// of every (2 lambda, 0)-DP release (Bun and Steinke 2016, Proposition 1.4),
-// the second is explained at pureLikelyRDP, whose proof needs no
-// more than q e^(2 lambda) < 1 for the bound to grow with q.
+// Why it holds: moments of independent noise add up and Markov's inequality turns them into a tail (Abadi et al.
+// 2016, Theorem 2). The first bound is that of every (2 lambda, 0)-DP release (Bun and Steinke 2016, Proposition
+// 1.4), the second is explained at pureLikelyRDP, whose proof only needs q e^(2 lambda) < 1 for the bound to
+// increase with q.
 //
 // What it does not promise: the figure depends on the votes, so it is private
 // itself, and it bounds the loss of the dataset that cast them against its
@@ -63,7 +61,7 @@ func PATEGANMoments(votes [][]int64, lambda, delta float64) (float64, error) {
 	return checkFigure("lambda", pateganEpsilon(gaps, lambda, delta))
 }
 
-// pateganEpsilon takes how often each gap between the two classes occurred.
+// pateganEpsilon takes the number of occurrences of each gap between the two classes.
 func pateganEpsilon(gaps map[int64]int64, lambda, delta float64) float64 {
 	var moments [PATEGANMomentOrders]float64
 	for _, gap := range slices.Sorted(maps.Keys(gaps)) {

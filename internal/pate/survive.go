@@ -12,15 +12,13 @@ import (
 // mostTeachers bounds the search.
 const mostTeachers = math.MaxInt32
 
-// TeachersToSurvive returns how many teachers must agree on one class so that
-// the noisy winner is that class with at least the given probability: a
-// unanimous vote that survives the noise. The event is a query of votes; of a
-// confident one it is the answer, once the test has passed.
+// TeachersToSurvive returns how many teachers must agree on one class so that the noisy winner is that class with
+// at least the given probability: a unanimous vote that survives the noise. The event is a query of votes; for a
+// confident one the result is for the answer after the test has passed.
 //
-// Another of the classes-1 empty bins wins with at most (classes-1) P[X >= n],
-// where X is the difference of two noises: for GNMax N(0, 2 sigma²), for LNMax
-// P[X >= n] = (2 + lambda n) / (4 e^(lambda n)) (Papernot et al. 2017, Lemma 4).
-// Beyond two classes that is a union bound, so that fewer teachers may do.
+// Another of the classes-1 empty bins wins with at most (classes-1) P[X >= n], where X is the difference of two
+// noises: for GNMax N(0, 2 sigma²), for LNMax P[X >= n] = (2 + lambda n) / (4 e^(lambda n)) (Papernot et al. 2017,
+// Lemma 4). For more than two classes that is a union bound, so fewer teachers may be enough.
 func TeachersToSurvive(query privacy.Event, classes int, probability float64) (int64, error) {
 	if classes < 2 {
 		return 0, privacy.FieldErrorf("classes", "is %d; a vote needs at least 2", classes)

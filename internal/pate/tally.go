@@ -32,7 +32,7 @@ func addVoted(rho, grid []float64, e privacy.Event, v VotedEvent) error {
 			}
 		}
 	case privacy.LNMax:
-		// Its bound covers both kinds of noise, see lnmaxLogQ.
+		// The bound covers both kinds of noise; see lnmaxLogQ.
 		for _, votes := range v.Votes {
 			costs.add(e.Lambda, lnmaxLogQ(votes, e.Lambda))
 		}
@@ -42,11 +42,11 @@ func addVoted(rho, grid []float64, e privacy.Event, v VotedEvent) error {
 	return nil
 }
 
-// tally counts how often each cost occurs: thousands of queries often have few
-// different histograms, and all that matters of one is its log q.
+// tally counts how often each cost occurs. Thousands of queries often have few different histograms, and only the
+// log q of a histogram matters.
 type tally struct {
 	at    map[tallied]int
-	what  []tallied // in the order of appearance, so that sums do not vary
+	what  []tallied // in order of appearance, so that sums are reproducible
 	count []float64
 }
 

@@ -19,7 +19,7 @@ func Accountants() []string {
 	return []string{AccountantPure, AccountantGDP, AccountantRDP, AccountantPLD}
 }
 
-// Price is the cost of a list of events: (Epsilon, Delta)-DP.
+// Price is the cost of a list of events, which are (Epsilon, Delta)-DP.
 type Price struct {
 	Delta   float64 `json:"delta"`
 	Epsilon float64 `json:"epsilon"`
@@ -29,8 +29,8 @@ type Price struct {
 	ByAccountant map[string]*float64 `json:"by_accountant"`
 }
 
-// Account returns the smallest epsilon at delta that is proven for the events, with their parameters and counts taken
-// as given. It does not depend on votes: the price holds for all datasets.
+// Account returns the smallest epsilon at delta that is proven for the events, with their parameters and counts
+// taken as given. It does not depend on votes, so it holds for all datasets.
 //
 //   - "rdp": Rényi divergences on the grid of [Orders].
 //   - "gdp": Gaussian DP. Events compose to mu = sqrt(sum mu_i²) (Dong, Roth, Su

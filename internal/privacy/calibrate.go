@@ -56,14 +56,15 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use "+
 			"a smaller one", template.Kind, target.Epsilon, target.Delta)
 	}
-	// Formulas first: they are exact for Gaussian noise. For other noise the result is smaller, but not much.
+	// Try closed formulas first: they are exact for Gaussian noise. For other noise the true result is slightly
+	// smaller.
 	if allGaussian(append(slices.Clone(other), template)) {
 		_, hi = bisect(lo, hi, func(x float64) bool { return running(x) > 0 })
 		return template.scaled(math.Exp(hi)), nil
 	}
 	if running(hi) <= 0 {
 		hi = narrow(lo, hi, 1e-3, running)
-	} else { // the others alone exceed the formulas, but not pld
+	} else { // the others alone exceed the closed formulas, but not pld
 		hi = narrow(lo, hi, 0.3, full)
 	}
 	// The logarithm of epsilon falls about as fast as that of the noise rises.
@@ -76,8 +77,8 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	return template.scaled(math.Exp(root(lo, hi, full))), nil
 }
 
-// narrow is a place at most width above the zero in [lo, hi] of a falling function that is
-// at or below zero at hi.
+// narrow returns a point at most width above the zero in [lo, hi] of a decreasing function that is at or below
+// zero at hi.
 func narrow(lo, hi, width float64, f func(float64) float64) float64 {
 	for hi-lo > width {
 		if mid := (lo + hi) / 2; f(mid) > 0 {
@@ -89,9 +90,8 @@ func narrow(lo, hi, width float64, f func(float64) float64) float64 {
 	return hi
 }
 
-// root returns an x within noiseError right of the zero of a falling function,
-// which is above zero at lo and at or below zero at hi, by the Illinois method
-// (regula falsi that halves the value of an end that stays).
+// root returns an x at most noiseError above the zero of a decreasing function, which is above zero at lo and at
+// or below zero at hi. It uses the Illinois method (regula falsi that halves the value at an end that stays).
 func root(lo, hi float64, f func(float64) float64) float64 {
 	atLo, atHi, kept := f(lo), f(hi), 0
 	for range 60 {
@@ -123,8 +123,8 @@ func root(lo, hi float64, f func(float64) float64) float64 {
 	return hi
 }
 
-// scaled is the event with its noise multiplied by more. Unset noise counts as one, except the two sigmas of a
-// confident query, whose proportion matters.
+// scaled is the event with its noise multiplied by the factor more. Unset noise counts as one, except for the two
+// sigmas of a confident query, whose ratio matters.
 func (e Event) scaled(more float64) Event {
 	switch e.Kind {
 	case Gaussian, GNMax:
@@ -161,7 +161,7 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 		}
 		return price.Epsilon
 	}
-	// Formulas first, as in Calibrate; the result is no smaller, and not much larger.
+	// Try closed formulas first, as in Calibrate; the true result is the same or slightly larger.
 	n := largestCount(func(n int64) bool { return priced(Running, n) <= target.Epsilon })
 	if !mechanisms[query.Kind].gaussian && n < maxQueriesAsked {
 		n = moreQueries(n, func(n int64) float64 { return math.Log(priced(Account, n) / target.Epsilon) })
@@ -177,8 +177,7 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 	return n, nil
 }
 
-// moreQueries is the largest number from n on whose excess is not above 0, to
-// one part in a million.
+// moreQueries is the largest number, at least n, whose excess is not above 0, to one part in a million.
 func moreQueries(n int64, excess func(n int64) float64) int64 {
 	at := remembered(excess)
 	step := n/8 + 1
@@ -193,7 +192,7 @@ func moreQueries(n int64, excess func(n int64) float64) int64 {
 	if n == 0 {
 		return n
 	}
-	// The logarithm of epsilon is close to a straight line in that of n.
+	// The logarithm of epsilon is nearly linear in that of n.
 	number := func(x float64) int64 { return int64(math.Round(math.Exp(-x))) }
 	return number(root(-math.Log(float64(hi)), -math.Log(float64(n)), func(x float64) float64 { return at(number(x)) }))
 }

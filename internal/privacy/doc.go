@@ -1,4 +1,4 @@
-// Package privacy says what releases cost and whether another one may be made.
+// Package privacy computes what releases cost and decides whether another one may be made.
 //
 // Start with [Account]: a list of [Event] values (what was released, with which noise, how often) and a delta give a
 // [Price], the smallest epsilon that the accountants of this package can prove. [Budget.Admit] is the filter before
@@ -32,6 +32,6 @@
 //
 // # What it does not promise
 //
-// The figures are float64: relative errors of about 1e-13 are not rounded up, except where subtraction would magnify
-// them. This package cannot know whether noise was really drawn; see package gnmax for that.
+// Figures are float64: relative errors of about 1e-13 are not rounded up, except where subtraction would magnify
+// them. This package cannot know whether noise was really drawn; package gnmax draws it.
 package privacy

@@ -33,7 +33,7 @@ const (
 // All kinds except gaussian omit a sensitivity of 1. Otherwise it is the number of sites at which one privacy unit
 // may be, and the noise is calibrated to the change at one of them; see [Event.PerUnit].
 //
-// A count is never omitted: an event without it would cost nothing.
+// A count is never omitted, because an event without it would cost nothing.
 type Event struct {
 	Kind            Kind    `json:"kind"`
 	Sigma           float64 `json:"sigma,omitempty"`
@@ -74,7 +74,7 @@ func (e Event) Validate() error {
 			}
 		case m.has(f.name) && !positive(f.value):
 			return e.errorf(f.name, "is %v; it must be a finite number above zero", f.value)
-		case !m.has(f.name) && f.value != 0: // true for NaN as well
+		case !m.has(f.name) && f.value != 0: // also true for NaN
 			return e.errorf(f.name, "does not belong to this kind")
 		}
 	}

@@ -30,10 +30,9 @@ const (
 
 // filterRule holds the properties of a filter; the empty name is FilterGDP.
 type filterRule struct {
-	// fits decides for validated, merged events. The adaptive rules also admit what is
-	// within the budget as pure DP: split the outputs into those that end
-	// within the pure rule and the others; for the first P <= e^epsilon Q, for
-	// the others P <= e^epsilon Q + delta, and the sum is e^epsilon Q + delta.
+	// fits decides for validated, merged events. The adaptive rules also admit what is within the budget as pure
+	// DP. To see why, split the outputs into those that end within the pure rule and the others. For the first P
+	// <= e^epsilon Q, for the others P <= e^epsilon Q + delta, and the sum is e^epsilon Q + delta.
 	fits func(b Budget, events []Event) bool
 	// room is the largest mu² of one more Gaussian release on top of events;
 	// zero or less when there is none.
@@ -54,7 +53,7 @@ var filterRules = map[Filter]filterRule{
 	},
 	FilterPLD: {
 		fits: func(b Budget, events []Event) bool {
-			// The formulas first, because they take a hundredth of the time.
+			// The closed formulas come first, because they take a hundredth of the time.
 			return closedForms(events, b.Delta).Epsilon <= b.Epsilon ||
 				pldEpsilon(events, b.Delta) <= b.Epsilon
 		},
@@ -72,7 +71,7 @@ var filterRules = map[Filter]filterRule{
 }
 
 var gdpRule = filterRule{
-	// Decided in delta instead of epsilon, which needs no search.
+	// This compares delta instead of epsilon, which needs no search.
 	fits: func(b Budget, events []Event) bool {
 		return pureEpsilon(events) <= b.Epsilon || gdpDelta(b.Epsilon, totalMu(events)) <= b.Delta
 	},
@@ -109,7 +108,7 @@ func (f Filter) epsilon(events []Event, delta float64) float64 {
 	switch {
 	case len(events) == 0:
 		return 0
-	case f == FilterRDP: // has no formula
+	case f == FilterRDP: // no formula
 	case f == FilterPLD:
 		return min(closedForms(events, delta).Epsilon, pldEpsilon(events, delta))
 	default:
@@ -139,12 +138,11 @@ func (f Filter) epsilon(events []Event, delta float64) float64 {
 //
 //	(1-s) (a-1)/(alpha-1)  and  s (b-1)/(alpha-1),
 //
-// whose sum is 1: (alpha-1) D_alpha is the logarithm of a moment, and so convex in alpha
-// (Hölder). The same mean of the two conversions is above that of alpha, because
-// alpha-1 times the conversion is convex too; it is (alpha-1) log(alpha-1) - alpha log
-// alpha - log delta. So the mean of the two epsilons holds at the order alpha, which was
-// fixed before the first release. And it is never below the smaller of them, so that no
-// running figure passes it.
+// whose sum is 1: (alpha-1) D_alpha is the logarithm of a moment and therefore convex in alpha (Hölder). The same
+// mean of the two conversions is above that of alpha, because alpha-1 times the conversion is convex too; it is
+// (alpha-1) log(alpha-1) - alpha log alpha - log delta. So the mean of the two epsilons holds at the order alpha,
+// which was fixed before the first release. It is also never below the smaller of them, so that no running figure
+// exceeds it.
 type order struct {
 	a, b   float64
 	weight float64 // of b
@@ -161,7 +159,7 @@ func (o order) epsilon(events []Event, delta float64) float64 {
 	return o.mean(func(alpha float64) float64 { return totalRDP(events, alpha) + conversion(alpha, delta) })
 }
 
-// order is the order that lets most Gaussian releases through: it maximizes (epsilon - conversion(alpha))/alpha,
+// order is the order that admits the most Gaussian releases: it maximizes (epsilon - conversion(alpha))/alpha,
 // within the grid and where samples have a divergence.
 //
 // With M = -log(delta alpha) the derivative of the conversion is -M/(alpha-1)², so the maximum is where

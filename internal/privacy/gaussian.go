@@ -11,10 +11,9 @@ import (
 //
 //	delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)
 //
-// (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2019, Corollary 2.13). With
-// a = epsilon/mu - mu/2 and b = a + mu, e^epsilon phi(b) = phi(a), so that
-// delta = phi(a) (M(a) - M(b)) with Mills' ratio M: no power of e overflows.
-// What the subtraction may have lost is added back.
+// (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2019, Corollary 2.13). With a = epsilon/mu - mu/2 and b = a +
+// mu, e^epsilon phi(b) = phi(a), so that delta = phi(a) (M(a) - M(b)) with Mills' ratio M: no power of e
+// overflows. The result is increased by what the subtraction may have lost.
 func gdpDelta(epsilon, mu float64) float64 {
 	const slack = 1e-14 // above the relative error of mills
 	if mu == 0 {
@@ -40,9 +39,9 @@ func gdpEpsilon(mu, delta float64) float64 {
 	if gdpDelta(0, mu) <= delta {
 		return 0
 	}
-	// Y passes this with probability below delta, by the usual tail bound.
+	// Y exceeds this with probability below delta, by the usual tail bound.
 	epsilon := mu*mu/2 + mu*math.Sqrt(-2*math.Log(delta))
-	for finite(epsilon) && gdpDelta(epsilon, mu) > delta { // only where rounding matters
+	for finite(epsilon) && gdpDelta(epsilon, mu) > delta { // only if rounding matters
 		epsilon *= 2
 	}
 	if !finite(epsilon) {
@@ -54,7 +53,7 @@ func gdpEpsilon(mu, delta float64) float64 {
 		slope := normal.Density(epsilon/mu-mu/2) * normal.Mills(epsilon/mu+mu/2)
 		next := epsilon - at/slope*math.Log(delta/at)
 		if !(next < epsilon) {
-			break // also for NaN, where delta is too small for a float64
+			break // also for NaN, if delta is too small for a float64
 		}
 		if next < 0 || gdpDelta(next, mu) > delta {
 			_, epsilon = bisect(max(next, 0), epsilon, func(x float64) bool { return gdpDelta(x, mu) > delta })

@@ -41,9 +41,9 @@ func (k Kind) Fields() []string { return slices.Clone(mechanisms[k].fields) }
 var mechanisms = map[Kind]mechanism{
 	// Gaussian noise N(0, sigma²) on a value of L2 sensitivity s.
 	//
-	// Why this is private: both neighbours' outputs are Gaussians of equal width whose centres lie at most s apart,
-	// so distinguishing them is a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian DP (Dong,
-	// Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²) (Mironov 2017, Proposition 7).
+	// Why this is private: the outputs on both neighbours are Gaussians of equal width whose centres are at most s
+	// apart, so distinguishing them is a test between N(0, 1) and N(s/sigma, 1). That is mu = s/sigma Gaussian DP
+	// (Dong, Roth, Su 2019, Theorem 2.7) and RDP alpha s²/(2 sigma²) (Mironov 2017, Proposition 7).
 	Gaussian: gaussianType([]string{"sigma", "sensitivity"}, func(e Event) float64 {
 		return float64(e.Count) * squaredCost(e.Sensitivity/e.Sigma)
 	}),
@@ -51,11 +51,12 @@ var mechanisms = map[Kind]mechanism{
 	// Gaussian noise on the sum over a Poisson sample: every unit takes part independently with probability rate, and
 	// adds at most 1 (in L2, in units of the sensitivity) to the sum; the noise is N(0, noise_multiplier²).
 	//
-	// Why this is private: most of the time the unit is not in the sample, and the sum does not show whether it is.
-	// The cost is that of a mixture of two Gaussians against one (Mironov, Talwar, Zhang 2019, Theorem 4). It is a
-	// cost for adding or removing a unit; what may take part, with its rate, must not depend on the data, and the
-	// size of the sample stays secret. As Gaussian DP it counts as if everybody took part: the trade-off function of
-	// the sampled release is nowhere below that one, and no smaller mu holds (Dong, Roth, Su 2019, section 4).
+	// Why this is private: most of the time the unit is not in the sample, and the sum does not show whether it
+	// is. The cost is that of a mixture of two Gaussians against one (Mironov, Talwar, Zhang 2019, Theorem 4). It
+	// is a cost for adding or removing a unit; what may take part, with its rate, must not depend on the data, and
+	// the size of the sample stays secret. As Gaussian DP it counts as if every unit took part: the trade-off
+	// function of the sampled release is nowhere below that one, and no smaller mu holds (Dong, Roth, Su 2019,
+	// section 4).
 	SubsampledGaussian: {
 		fields: []string{"rate", "noise_multiplier"},
 		rdp: func(e Event, alpha float64) float64 {
@@ -114,7 +115,7 @@ var mechanisms = map[Kind]mechanism{
 	// 2014, Theorem 3.6).
 	//
 	// All accountants treat it as randomized response, the worst case of (epsilon, 0)-DP (see pureRDP, pureMu and
-	// responsePair). So this kind also covers vectors, and other noise that is (epsilon, 0)-DP, such as norm-Gamma
+	// responsePair). So this kind also covers vectors and any other (epsilon, 0)-DP noise, such as norm-Gamma
 	// noise.
 	Laplace: {
 		fields:    []string{"epsilon"},

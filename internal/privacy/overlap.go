@@ -14,7 +14,7 @@ const overlapRule = "it is the number of sites at which one privacy unit may be,
 
 func overlaps(m float64) bool { return m >= 2 && m <= MaxOverlap && m == math.Trunc(m) }
 
-// CheckOverlap refuses an impossible number of sites of a privacy unit, with a [*FieldError].
+// CheckOverlap refuses an impossible number of sites for a privacy unit, with a [*FieldError].
 func CheckOverlap(sites int) error {
 	if sites < 1 || sites > MaxOverlap {
 		return FieldErrorf("overlap", "is %d; use the number of sites at which one privacy unit may be, 1 to %d", sites,
@@ -44,8 +44,8 @@ func (b Budget) Event(e Event) Event {
 	return e
 }
 
-// CheckPlan refuses a plan with an entry that pays for a different number of sites from the budget's. Only here is
-// overlap required; the error matches [ErrPlan].
+// CheckPlan refuses a plan with an entry that pays for a different number of sites from the budget's. Only this
+// check requires overlap; the error matches [ErrPlan].
 func (b Budget) CheckPlan(plan Plan) error {
 	for i, p := range plan {
 		if want := b.Event(p.Mechanism).Sensitivity; p.Mechanism.Sensitivity != want {
@@ -57,26 +57,26 @@ func (b Budget) CheckPlan(plan Plan) error {
 	return nil
 }
 
-// PerUnit is an event without overlap that costs at least as much as one whose unit is at m = sensitivity sites;
-// an event whose sensitivity is left out, and every gaussian one, is that itself.
+// PerUnit is an event without overlap that costs at least as much as this event, whose unit is at m = sensitivity
+// sites. An event without a sensitivity, and every gaussian one, is returned unchanged.
 //
 // Why: let D have one unit more than D', at up to m sites. Between them lie m-1 datasets, each with the unit at
-// one site more than the one before. In each step one site's records change as if the unit were there alone, so what
-// is released before noise moves by at most the distance s of one site, in the norm of its noise. By the triangle
-// inequality it moves by at most m s in all. So:
+// one site more than the one before. In each step one site's records change as if the unit were only there, so the
+// value before noise moves by at most the distance s of one site, in the norm of its noise. By the triangle
+// inequality it moves by at most m s in total. So:
 //
-//   - Gaussian noise sigma x s is for the distance m s: as noise sigma/m for the distance 1.
-//   - Of votes up to m change, each from one bin to another. A histogram moves by at most m sqrt 2 in L2, its
-//     largest count by m. Counts that rise, rise by m in all, and those that fall, fall by m: each of the two groups
-//     is an (m lambda, 0)-DP release with noise of its own, as the two bins of one vote with m lambda are.
+//   - Gaussian noise sigma x s is for the distance m s: the same as noise sigma/m for the distance 1.
+//   - Up to m votes change, each from one bin to another. A histogram moves by at most m sqrt 2 in L2, its
+//     largest count by m. The counts that rise do so by m in total, and so do those that fall. Each of the two
+//     groups is an (m lambda, 0)-DP release with its own noise, like the two bins of one vote with m lambda.
 //   - Laplace and norm-Gamma noise of scale s/epsilon is (m epsilon, 0)-DP.
-//   - Scores move by m s, so that a selection's weights change by exp(m epsilon/2), and the privacy loss stays in a
-//     range of width m epsilon.
-//   - In a Poisson sample of rate q the unit is at least once with probability p = 1-(1-q)^m, as sites draw
-//     independently. Given which of the others are in it, the release is N = the noise around their sum without the
-//     unit, and (1-p) N + p N' with it. N' is a mixture of the noise moved by at most m s. Hockey-stick
-//     divergences are jointly convex, so that (N(m s), N(0)) dominates (N', N) in both orders, and sampling at rate p
-//     keeps that (Zhu, Dong, Wang 2022, Theorem 11).
+//   - Scores move by m s, so the weights of a selection change by at most exp(m epsilon/2), and the privacy
+//     loss stays in a range of width m epsilon.
+//   - A Poisson sample of rate q contains the unit at least once with probability p = 1-(1-q)^m, as sites draw
+//     independently. Given which other units are in the sample, the release is N = the noise around their sum
+//     without the unit, and (1-p) N + p N' with it. N' is a mixture of the noise moved by at most m s.
+//     Hockey-stick divergences are jointly convex, so (N(m s), N(0)) dominates (N', N) in both orders, and
+//     sampling at rate p keeps that (Zhu, Dong, Wang 2022, Theorem 11).
 func (e Event) PerUnit() Event {
 	m := e.Sensitivity
 	if m == 0 || e.Kind == Gaussian {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Planned is one line of a run's plan: a kind of question, and the mechanism that answers it. It is data: the ledger's
-// run entry holds it, and every caller that needs a price uses [Planned.Cost].
+// Planned is one line of a run's plan: a kind of question, and the mechanism that answers it. It is data: the
+// ledger's run entry holds it, and every caller that needs a price uses [Planned.Cost].
 type Planned struct {
 	// Kind is the kind of question.
 	Kind string `json:"kind"`
@@ -17,8 +17,7 @@ type Planned struct {
 	Stage string `json:"stage,omitempty"`
 	// Mechanism is one use of the mechanism, without its counts.
 	Mechanism Event `json:"mechanism"`
-	// Count is the most uses: queries of votes, sums, selections or fits. 0 leaves it to
-	// the budget.
+	// Count is the maximum number of uses: queries of votes, sums, selections or fits. 0 leaves it to the budget.
 	Count int64 `json:"count,omitempty"`
 	// Variant says how the noise is drawn or released, if one price covers several ways.
 	Variant string `json:"variant,omitempty"`
@@ -32,7 +31,7 @@ const (
 	NormGamma = "norm-gamma"
 )
 
-// variants are the variants that a kind of mechanism can have.
+// variants maps each kind of mechanism to the variant that it can have.
 var variants = map[Kind]string{GNMax: Histogram, ConfidentGNMax: Histogram, LNMax: Histogram, Laplace: NormGamma}
 
 // label is a valid name of a kind of question or a stage.
@@ -118,21 +117,21 @@ func (p Planned) String() string {
 // text is the entry as written in a ledger.
 func (p Planned) text() string {
 	raw, err := json.Marshal(p)
-	if err != nil { // noise that is no number
+	if err != nil { // noise that is not a number
 		return p.Kind
 	}
 	return string(raw)
 }
 
-// Plan is all that a run may ask, with the cost of each question. It is in the entry that opens the run, before the
-// first release. A round names the entry that pays for it by its index.
+// Plan is everything that a run may ask, with the cost of each question. The entry that opens the run holds it,
+// before the first release. A round names the entry that pays for it by its index.
 //
 // With [FilterPLD] the whole plan is priced before the first release. Why that is private: each mechanism is
-// dominated by a pair of distributions, so its output can be computed from one draw of that pair (Blackwell). All
-// draws of the plan can be made beforehand, independently of each other. The run is post-processing of them, in
-// whatever order, however adaptively it asks, and whenever it stops (Zhu, Dong, Wang 2022, Theorem 10). So everything
-// within the plan is (epsilon, delta)-DP if the whole plan is. Parameters chosen depending on answers have no draw
-// made beforehand, so they need a plan.
+// dominated by a pair of distributions, so its output can be computed from one draw from that pair (Blackwell).
+// All draws of the plan can be made in advance, independently of each other. The run is post-processing of them,
+// for every order of questions, however adaptive, and whenever it stops (Zhu, Dong, Wang 2022, Theorem 10). So
+// everything within the plan is (epsilon, delta)-DP if the whole plan is. Parameters that depend on answers have
+// no draw made in advance, so they have to be in the plan.
 type Plan []Planned
 
 // maxPlan bounds the entries of a plan; pld accepts no more different events.
@@ -167,8 +166,8 @@ func (p Plan) Events() []Event {
 	return Merge(events)
 }
 
-// mostMechanisms bounds the different mechanisms of a plan that is priced as a whole: each has its own distribution,
-// and 16 took six seconds. Pipelines have one or two for each stage.
+// mostMechanisms bounds the number of different mechanisms in a plan that is priced as a whole: each has its own
+// distribution, and 16 took six seconds. Pipelines have one or two for each stage.
 const mostMechanisms = 8
 
 // Check returns the price of the whole plan at the budget's delta, by all accountants, or an [*OverBudgetError] if it
@@ -265,7 +264,7 @@ func (e *PlanError) Is(target error) bool { return target == ErrOverBudget }
 // text is the event as written in a ledger.
 func (e Event) text() string {
 	raw, err := json.Marshal(e)
-	if err != nil { // noise that is no number
+	if err != nil { // noise that is not a number
 		return string(e.Kind)
 	}
 	return string(raw)

@@ -218,7 +218,7 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 			t.Fatalf("epsilon spent %v, %v; the price of the plan is %v", spent, err, price.Epsilon)
 		}
 		part, err := Account(p.Spent, budget.Delta)
-		// Two grids differ by less than what each may lose.
+		// The two grids differ by less than the error of each.
 		if err != nil || part.Epsilon > price.Epsilon*1.003 {
 			t.Fatalf("a part costs %v, %v; the plan %v", part.Epsilon, err, price.Epsilon)
 		}

@@ -19,11 +19,11 @@ type countedPair struct {
 
 // pldEpsilon is an epsilon >= 0 of validated events at delta, from their privacy loss distributions on a grid,
 // composed by Fourier transform (Koskela, Jälkö, Honkela 2020; Gopi, Lee, Wutschitz 2021). It is never below the
-// smallest one. Measured on random mixtures it is mostly within 0.1% of it, and at most 0.3%, apart from what the
-// pairs lose: Laplace noise on fine grids (see responsePair) and the exponential mechanism cost less.
+// smallest valid epsilon. On random mixtures it was mostly within 0.1% of it, and at most 0.3%, apart from what
+// the pairs lose: Laplace noise on fine grids (see responsePair) and the exponential mechanism cost less.
 //
-// A unit more and a unit less are composed separately: a neighbour is the same for all releases. Infinite if the
-// figure cannot be computed.
+// Adding and removing a unit are composed separately, because the neighbour is the same for all releases. It is
+// infinite if it cannot be computed.
 func pldEpsilon(events []Event, delta float64) float64 {
 	if allGaussian(events) {
 		return gdpEpsilon(totalMu(events), delta) // their exact distribution
@@ -46,9 +46,9 @@ func composed(events []Event, delta float64) float64 {
 	return epsilon
 }
 
-// Distance is an upper bound on the total variation distance of the releases on two neighbouring datasets: no outcome
-// has probabilities that differ by more. It is exact only for Gaussian noise, 2 Phi(mu/2) - 1. For other noise it is
-// the smaller of the value from their mu and the value on a grid.
+// Distance is an upper bound on the total variation distance between the releases on two neighbouring datasets:
+// the probabilities of an event differ by at most this much. It is exact only for Gaussian noise, 2 Phi(mu/2) - 1.
+// For other noise it is the smaller of the value from their mu and the value on a grid.
 func Distance(events []Event) (float64, error) {
 	events, err := validMerged(events)
 	if err != nil {
@@ -68,7 +68,7 @@ var distances = memory[string]{most: 1000}
 // pairsDistance is [Distance] for the pairs of one direction; the other direction has the same. It is 1 if it cannot be
 // computed.
 func pairsDistance(pairs []countedPair) float64 {
-	// tail is the mass that may be lost beyond the grid, and gain the improvement that justifies a finer one.
+	// tail is the mass that may be lost beyond the grid; gain is the improvement that justifies a finer grid.
 	const tail, gain = 1e-10, 1e-5
 	count := 0.0
 	for _, p := range pairs {
@@ -143,8 +143,7 @@ func dominatingPairs(events []Event, swapped bool) []countedPair {
 // maxPairs bounds the time, which grows with the number of different releases.
 const maxPairs = 256
 
-// pairsEpsilon is pldEpsilon for the pairs of one direction. It is no longer refined
-// once it is at most enough.
+// pairsEpsilon is pldEpsilon for the pairs of one direction. Refinement stops once the result is at most enough.
 func pairsEpsilon(pairs []countedPair, delta, enough float64) float64 {
 	count := 0.0
 	for _, p := range pairs {
@@ -160,9 +159,8 @@ func pairsEpsilon(pairs []countedPair, delta, enough float64) float64 {
 	}
 	order, guess := look.tilt(delta)
 	_, variance := look.tilted(order)
-	// Mass between two points of distance step adds up to step²/6 of variance
-	// on average when it is divided among them. Where the tail is one point, as
-	// near the limit of pure DP, epsilon itself is the scale.
+	// Dividing mass between two points a distance step apart adds up to step²/6 of variance on average. If the
+	// tail is one point, as near the limit of pure DP, epsilon itself is the scale.
 	variance = max(variance, square(guess/1000))
 	finest := width / (maxGrid / 2)
 	step := max(math.Sqrt(6*gridError*variance/count), finest)
@@ -178,7 +176,7 @@ func pairsEpsilon(pairs []countedPair, delta, enough float64) float64 {
 	})
 }
 
-// firstLook at the losses, to choose the tilt and the grid for all; width is their span.
+// firstLook computes the losses on a coarse grid, to choose the tilt and the grid for all; width is their span.
 func firstLook(pairs []countedPair, tail float64) (look *composition, width float64, ok bool) {
 	look = newComposition()
 	for _, p := range pairs {
@@ -192,9 +190,9 @@ func firstLook(pairs []countedPair, tail float64) (look *composition, width floa
 	return look, width, true
 }
 
-// refined asks for epsilon at half the step until the gain is small. The first grid may be too coarse if the guess is
-// far off, as for one sample of a tiny rate. The error falls with the square of the step, so a third of the last gain
-// remains to be gained.
+// refined computes epsilon at half the step until the gain is small. The first grid may be too coarse if the guess
+// is far off, as for one sample of a tiny rate. The error decreases with the square of the step, so a third of the
+// last gain remains to be gained.
 func refined(step, finest, enough float64, epsilonAt func(step float64) float64) float64 {
 	const gain = 1e-3
 	epsilon := epsilonAt(2 * step)

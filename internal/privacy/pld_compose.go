@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// composition is a number of independent losses, added up.
+// composition is a sum of independent losses.
 type composition struct {
 	parts []lossPart
 	known map[float64]float64 // logMoment by order
@@ -30,16 +30,16 @@ const (
 	// window is how many standard deviations of the tilted sum are kept on
 	// each side, at first.
 	window = 12
-	// noiseShare of delta may be rounding before another order is tried.
+	// noiseShare is the share of delta that rounding may take before another order is tried.
 	noiseShare = 1e-5
-	// noiseBound is the share of delta above which a figure is rejected, because only the usual size of rounding errors
-	// is known, with a margin.
+	// noiseBound is the share of delta above which a figure is rejected, because only the typical size of rounding
+	// errors is known, with a margin.
 	noiseBound      = 0.1
 	maxCompositions = 1e8
-	// tailShare is the share of delta that the mass right of grid and window may cost.
+	// tailShare is the share of delta that the mass right of grid and window may take.
 	tailShare = 1e-7
-	// leftShare of the tilted sum may lie left of the window. It wraps around
-	// to its right end and makes epsilon a little larger.
+	// leftShare is the share of the tilted sum that may lie left of the window. It wraps around to the right end
+	// and increases epsilon slightly.
 	leftShare = 1e-10
 )
 
@@ -76,9 +76,8 @@ func (c *composition) tilted(order float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// tilt returns the order in which Chernoff's bound on epsilon, (log E[e^(order
-// sum)] - log delta) / order, is smallest, roughly, and that bound: tilted so, the
-// sum lies around the epsilon that is asked for.
+// tilt returns the order that minimizes Chernoff's bound on epsilon, (log E[e^(order sum)] - log delta) / order,
+// approximately, and that bound. The sum tilted by this order lies around the wanted epsilon.
 func (c *composition) tilt(delta float64) (order, epsilon float64) {
 	bound := func(x float64) float64 { return (c.logMoment(math.Exp(x)) - math.Log(delta)) / math.Exp(x) }
 	// The bound falls, then rises: golden section on a logarithmic scale.
@@ -108,9 +107,8 @@ func (c *composition) ends() (smallest, largest float64) {
 	return smallest, largest
 }
 
-// massAbove bounds P[sum > loss], massBelow the tilted P[sum < loss], both by
-// Chernoff's bound with the given distance from the order of the tilt. Any
-// distance is valid.
+// massAbove bounds P[sum > loss], massBelow the tilted P[sum < loss], both by Chernoff's bound at the given
+// distance from the order of the tilt. Any distance is valid.
 func (c *composition) massAbove(loss, order, distance float64) float64 {
 	return probability(c.logMoment(order+distance) - (order+distance)*loss)
 }
@@ -129,17 +127,13 @@ func probability(log float64) float64 {
 
 // epsilon is the smallest epsilon >= 0 at delta.
 //
-// The masses are tilted by e^(order loss) before they are transformed (as in
-// Alghamdi et al. 2023, there with an expansion in place of a transform), which
-// moves the weight of the sum to the place where epsilon will be. That keeps
-// the relative precision of the tail, for any delta, and allows a window that
-// covers this place instead of the whole sum. What wraps around into the window
-// from its left only adds; what would wrap from its right is bounded and added
-// to delta. Every order gives a valid figure; where rounding has a part in it,
-// a smaller order is tried.
+// The masses are tilted by e^(order loss) before they are transformed (as in Alghamdi et al. 2023, but with a
+// transform instead of an expansion). This moves the weight of the sum to where epsilon will be. It keeps the
+// relative precision of the tail for any delta, and allows a window around this place instead of the whole sum.
+// Mass that wraps around from the left only increases the result; mass that would wrap from the right is bounded
+// and added to delta. Every order gives a valid figure; a smaller order is tried if rounding matters.
 func (c *composition) epsilon(delta, order float64) float64 {
-	// Tilted masses are off by some 1e-13 of themselves, their products by
-	// count times that.
+	// Tilted masses have relative errors of about 1e-13, their products count times that.
 	left := delta * (1 - 1e-7 - 1e-13*c.count())
 	for _, p := range c.parts {
 		left -= p.count * p.grid.infinite
@@ -175,8 +169,8 @@ func (c *composition) epsilon(delta, order float64) float64 {
 	return best
 }
 
-// distance is the hockey-stick divergence of the sum at epsilon 0, E[(1 - e^-L)+], from above. tail bounds what is
-// lost beyond the window.
+// distance is an upper bound on the hockey-stick divergence of the sum at epsilon 0, E[(1 - e^-L)+]. tail bounds
+// the mass lost beyond the window.
 func (c *composition) distance(tail float64) float64 {
 	mean, variance := c.tilted(0)
 	half, below, beyond := c.window(mean, variance, 0, tail)
@@ -199,9 +193,8 @@ func (c *composition) distance(tail float64) float64 {
 	return min(1, total)
 }
 
-// window returns half the width of a window around the tilted mean, so wide
-// that next to nothing of the tilted sum lies left of it, and a bound on the
-// mass on both sides.
+// window returns half the width of a window around the tilted mean, wide enough that almost none of the tilted sum
+// lies left of it, and a bound on the mass on both sides.
 func (c *composition) window(mean, variance, order, delta float64) (half, below, beyond float64) {
 	smallest, largest := c.ends()
 	largestHalf := maxGrid / 2 * c.step()
@@ -209,8 +202,8 @@ func (c *composition) window(mean, variance, order, delta float64) (half, below,
 	for ; ; half = min(1.5*half, largestHalf) {
 		// The window lies on the grid, up to two steps off.
 		left, right := mean-half+2*c.step(), mean+half-2*c.step()
-		// The best distance for a normal distribution and some below it, and
-		// those at which E[e^-L] = 1 bounds a long tail to the left.
+		// Try the best distance for a normal distribution, smaller ones, and those at which E[e^-L] = 1 bounds a
+		// long tail to the left.
 		normal := half / variance
 		below, beyond = 1, 1
 		for _, distance := range []float64{normal, normal / 2, normal / 5, normal / 20, order + 1, 2 * (order + 1)} {
@@ -262,11 +255,11 @@ func (c *composition) sum(order float64, size int) []float64 {
 	return tilted
 }
 
-// transforms are cached by the binary logarithm of their size, up to a bound: a calibration asks for the same ones
-// repeatedly, and their sines take a tenth of its time.
+// transforms caches transforms by the binary logarithm of their size, up to a bound. A calibration asks for the
+// same ones repeatedly, and computing their sines takes a tenth of its time.
 var transforms [17]sync.Pool
 
-// transformOf is a transform of a size, a power of two, until release is called.
+// transformOf returns a transform of the given size, a power of two, for use until release is called.
 func transformOf(size int) (transform *fourier.FFT, release func()) {
 	log := bits.TrailingZeros(uint(size))
 	if log >= len(transforms) {
@@ -280,8 +273,8 @@ func transformOf(size int) (transform *fourier.FFT, release func()) {
 	return transform, func() { kept.Put(transform) }
 }
 
-// power is x^n for n >= 0 and |x| at most about 1. It is 0 if it is too small to change an entry of a sum by more than
-// rounding does.
+// power is x^n for n >= 0 and |x| at most about 1. It is 0 if it is too small to change an entry of a sum by more
+// than rounding does.
 func power(x complex128, n int64) complex128 {
 	const nothing = 1e-70
 	result := complex(1, 0)
@@ -302,8 +295,8 @@ func power(x complex128, n int64) complex128 {
 // window is returned as the window's left end, with infinite noise.
 //
 // With A the mass above epsilon and C the sum of mass times e^(l'-l), for l' the point right of epsilon, the
-// divergence is A - C e^(epsilon-l'). A step to the left adds C (1 - e^-step). Added up like this, and not as a
-// difference, it keeps its digits however small the losses are.
+// divergence is A - C e^(epsilon-l'). A step to the left adds C (1 - e^-step). Adding up steps, instead of taking
+// a difference, keeps precision for small losses.
 func (c *composition) solve(tilted []float64, start int, order, delta, below float64) (epsilon, noise float64) {
 	step, log := c.step(), c.logMoment(order)
 	decay, rise := math.Exp(-step), -math.Expm1(-step)
@@ -327,9 +320,8 @@ func (c *composition) solve(tilted []float64, start int, order, delta, below flo
 	return float64(start) * step, math.Inf(1)
 }
 
-// rounding bounds the error of one entry. A transform is off by some 1e-16 times
-// log n of the norm of what it transforms (Higham 2002, Theorem 24.2), spread
-// over n entries; a power of coefficients by count times that.
+// rounding bounds the error of one entry. A transform has an error of about 1e-16 times log n of its input's norm
+// (Higham 2002, Theorem 24.2), spread over n entries; a power of coefficients has count times that.
 func (c *composition) rounding(tilted []float64) float64 {
 	n := float64(len(tilted))
 	return 4e-16 * math.Log2(n) * (1 + c.count()) * floats.Norm(tilted, 2) / math.Sqrt(n)

@@ -9,8 +9,8 @@ import (
 type lossGrid struct {
 	step  float64
 	first int       // mass[0] is at loss first*step
-	mass  []float64 // sum with infinite is 1, up to rounding
-	// logMass holds the logarithms of mass, logMost the largest of each block.
+	mass  []float64 // with infinite, the sum is 1 up to rounding
+	// logMass holds the logarithms of mass, logMost the largest one in each block.
 	logMass, logMost []float64
 	// infinite is the probability of an unbounded loss.
 	infinite float64
@@ -18,15 +18,12 @@ type lossGrid struct {
 
 func (g *lossGrid) loss(i int) float64 { return float64(g.first+i) * g.step }
 
-// discretize puts the losses of a pair on a grid. tail is the mass on each end
-// that may be moved.
+// discretize puts the losses of a pair on a grid. tail is the mass on each end that may be moved.
 //
-// The mass between two neighbouring points goes to these two, so
-// that its sums under P and under Q stay what they are. The hockey-stick
-// divergence then is exact at the points and lies on straight lines (in
-// e^epsilon) between them, above the true one, which is convex ("connect the
-// dots", Doroshenko et al. 2022). The lower tail moves up to the first
-// point, the upper tail to infinity.
+// The mass between two neighbouring points goes to these two, so that its sums under P and under Q are unchanged.
+// The hockey-stick divergence is then exact at the points, and linear in e^epsilon between them. There it lies
+// above the true one, which is convex ("connect the dots", Doroshenko et al. 2022). The lower tail moves up to the
+// first point, the upper tail to infinity.
 func discretize(pair lossPair, step, tail float64) *lossGrid {
 	lo, hi := pair.span(tail)
 	first, last := int(math.Floor(lo/step)), int(math.Ceil(hi/step))
@@ -41,10 +38,10 @@ func discretize(pair lossPair, step, tail float64) *lossGrid {
 		// a + b = p and a e^-l + b e^-(l+step) = q, with l the lower loss.
 		ratio := math.Exp(g.loss(i - 1))
 		b := (p - q*ratio) / width
-		// Rounding of the tails, magnified by the division, is paid for upwards.
+		// The division magnifies the rounding of the tails, so the mass is rounded up.
 		b += 4e-16 * (min(low.pBelow, low.pAbove) + ratio*min(low.qBelow, low.qAbove)) / width
 		if b = max(0, b); !(b < p) {
-			b = p // also where b is not a number
+			b = p // also if b is not a number
 		}
 		g.mass[i] += b
 		g.mass[i-1] += p - b
@@ -54,8 +51,7 @@ func discretize(pair lossPair, step, tail float64) *lossGrid {
 	return g.ready()
 }
 
-// between is the mass of an interval from the tails at its ends, by the side on
-// which they are small.
+// between is the mass of an interval, computed from the tails at its ends on the side where they are small.
 func between(below1, below2, above1, above2 float64) float64 {
 	if below2 < 0.5 {
 		return max(0, below2-below1)
@@ -86,17 +82,15 @@ func (g *lossGrid) whole() bool {
 	return sum >= 1-1e-9 && finite(sum)
 }
 
-// negligible is a logarithm below which a term does not change a sum of some
-// millions.
+// negligible is the logarithm below which a term does not change a sum of some millions of terms.
 const negligible = -60
 
-// momentBlock neighbouring points share one exponential in a moment. The powers
-// between them are products, off by some 1e-14.
+// momentBlock is the number of neighbouring points that share one exponential in a moment. The powers between them
+// are products, with relative errors of about 1e-14.
 const momentBlock = 64
 
 const (
-	// steepest is the most that e^(order loss) may change by within a block, as
-	// a logarithm.
+	// steepest is the largest change of order times loss within a block.
 	steepest = 30
 	// lightest is the logarithm below which masses are too close to the smallest float64 for products.
 	lightest = -600
@@ -164,8 +158,7 @@ func powerSum(masses []float64, ratio float64) float64 {
 	return sums[0] + sums[1] + sums[2] + sums[3]
 }
 
-// steepMoment is logMoment term by term, for orders whose powers differ by more
-// than numbers hold within a block.
+// steepMoment is logMoment term by term, for orders whose powers do not fit into a float64 within a block.
 func (g *lossGrid) steepMoment(order float64) float64 {
 	largest := math.Inf(-1)
 	for b := range g.logMost {
@@ -193,8 +186,7 @@ func (g *lossGrid) steepMoment(order float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// tilted returns mean and variance of the loss under masses proportional to
-// p e^(order loss).
+// tilted returns mean and variance of the loss under masses proportional to p e^(order loss).
 func (g *lossGrid) tilted(order float64) (mean, variance float64) {
 	log := g.logMoment(order)
 	square := 0.0

@@ -16,8 +16,7 @@ type lossPair interface {
 	// tails returns the probabilities of L <= loss and L > loss under P and
 	// under Q, each with small relative error where it is small.
 	tails(loss float64) lossTails
-	// span returns losses between which all but the given mass lies on each
-	// side, under P.
+	// span returns the losses outside of which at most the given mass lies on each side, under P.
 	span(mass float64) (lo, hi float64)
 }
 
@@ -64,18 +63,15 @@ func (r responsePair) tails(loss float64) lossTails {
 
 func (r responsePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsilon }
 
-// rangePair dominates every mechanism whose privacy loss moves in a range of
-// width epsilon, such as the exponential mechanism (bounded range, Durfee
-// and Rogers 2019). The worst of them for one range [t-epsilon, t]
-// takes its two ends only (Dong, Durfee, Rogers 2020), with hockey
-// stick (1-e^(t-epsilon)) (1-e^(y-t)) / (1-e^-epsilon) at y. No t is the worst
-// at every y; the largest, at t = (y+epsilon)/2, is
+// rangePair dominates every mechanism whose privacy loss moves in a range of width epsilon, such as the
+// exponential mechanism (bounded range, Durfee and Rogers 2019). The worst case for one range [t-epsilon, t] has
+// only its two ends as losses (Dong, Durfee, Rogers 2020), with hockey stick (1-e^(t-epsilon)) (1-e^(y-t)) /
+// (1-e^-epsilon) at y. No t is the worst at every y. The maximum over t, at t = (y+epsilon)/2, is
 //
 //	(1 - e^((y-epsilon)/2))² / (1 - e^-epsilon)   for |y| <= epsilon.
 //
-// As a function of x = e^y it is convex, falls from 1 to 0 and is nowhere below
-// 1 - x, so that it is the hockey stick of a pair (Zhu, Dong, Wang 2022,
-// section 3), whose Q[L > y] is minus its derivative in x.
+// As a function of x = e^y it is convex, falls from 1 to 0 and is nowhere below 1 - x. It is therefore the hockey
+// stick of a pair (Zhu, Dong, Wang 2022, section 3), whose Q[L > y] is minus its derivative in x.
 type rangePair struct{ epsilon float64 }
 
 func (r rangePair) tails(loss float64) lossTails {
@@ -88,7 +84,7 @@ func (r rangePair) tails(loss float64) lossTails {
 	whole := -math.Expm1(-r.epsilon)
 	above := -math.Expm1((loss-r.epsilon)/2) / whole // under P
 	below := math.Exp((loss-r.epsilon)/2) * -math.Expm1(-(loss+r.epsilon)/2) / whole
-	// Under Q the same with signs changed: the pair is its own mirror image.
+	// The same under Q with signs changed: the pair is symmetric.
 	return lossTails{
 		pBelow: below, pAbove: above,
 		qBelow: -math.Expm1(-(loss+r.epsilon)/2) / whole,
@@ -98,8 +94,8 @@ func (r rangePair) tails(loss float64) lossTails {
 
 func (r rangePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsilon }
 
-// sampledPair is one Gaussian release on a Poisson sample of the given rate, for
-// neighbours of which the first has the unit more:
+// sampledPair is one Gaussian release on a Poisson sample of the given rate, where only the first neighbour has
+// the unit:
 //
 //	P = (1-q) N(0, sigma²) + q N(1, sigma²),   Q = N(0, sigma²)
 //
@@ -107,8 +103,7 @@ func (r rangePair) span(float64) (lo, hi float64) { return -r.epsilon, r.epsilon
 // dominates (Zhu, Dong, Wang 2022, Theorem 11).
 type sampledPair struct{ rate, sigma float64 }
 
-// outcome is the x with L(x) = loss; minus infinity for losses that L never
-// falls to.
+// outcome is the x with L(x) = loss; minus infinity for losses below all values of L.
 func (s sampledPair) outcome(loss float64) float64 {
 	excess := math.Expm1(loss) + s.rate // q e^((2x-1)/(2 sigma²))
 	if excess <= 0 {
@@ -144,12 +139,12 @@ func (s sampledPair) loss(x float64) float64 {
 	return logMixture(s.rate, (2*x-1)/(2*s.sigma*s.sigma))
 }
 
-// swappedPair is a pair with P and Q changed: the neighbours in the other order.
-// Its loss is -L of the other.
+// swappedPair is a pair with P and Q exchanged: the neighbours in the other order. Its loss is minus that of the
+// original.
 type swappedPair struct{ sampledPair }
 
 func (s swappedPair) tails(loss float64) lossTails {
-	// L is continuous here, so that < and <= are the same.
+	// L is continuous here, so < and <= are equivalent.
 	t := s.sampledPair.tails(-loss)
 	return lossTails{pBelow: t.qAbove, pAbove: t.qBelow, qBelow: t.pAbove, qAbove: t.pBelow}
 }

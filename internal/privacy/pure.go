@@ -16,7 +16,7 @@ import (
 //	log(p^alpha (1-p)^(1-alpha) + (1-p)^alpha p^(1-alpha)) / (alpha-1)
 //	= log(cosh((alpha-1/2) epsilon) / cosh(epsilon/2)) / (alpha-1),
 //
-// written below so that neither small nor large arguments lose digits.
+// written below so that neither small nor large arguments lose precision.
 func pureRDP(epsilon, alpha float64) float64 {
 	if alpha*epsilon < 1 {
 		// cosh(a) - cosh(b) = 2 sinh((a+b)/2) sinh((a-b)/2)
@@ -40,19 +40,15 @@ func pureMu(epsilon float64) float64 {
 	return 2 * normal.TailInverse(-epsilon-math.Log1p(math.Exp(-epsilon)))
 }
 
-// rangeMu is the smallest mu such that every mechanism whose privacy loss moves
-// in a range of width epsilon is mu-GDP: half of what pure DP of that epsilon
-// needs.
+// rangeMu is the smallest mu such that every mechanism whose privacy loss moves in a range of width epsilon is
+// mu-GDP: half the mu that pure DP with that epsilon needs.
 //
-// Why: all of them are dominated by rangePair, whose hockey stick at 0 is
-// tanh(epsilon/4). That of mu-GDP, 2 Phi(mu/2) - 1, is no less from mu =
-// pureMu(epsilon/2) on. With this mu let D(y) be the Gaussian hockey stick minus
-// the pair's. Both are mirror images of themselves, so that D(0) = 0 implies
-// equal error rates there and D'(0) = 0. D'(y) = -e^y E(y), where E is the
-// difference of Q[L > y]. Under Q the logarithm of the Gaussian's density of L is
-// a constant - y²/(2 mu²) - y/2, the pair's a constant - y/2 within [-epsilon,
-// epsilon], so their ratio falls with |y|. So from 0 on, E first falls, then
-// rises until epsilon, then falls to 0, and D first rises and then falls to its
-// limit, 0: it is nowhere negative. (Did E not fall at first, then D would fall
-// from 0 on for ever, and not to 0.) For y < 0 use the mirror image.
+// Why: all of them are dominated by rangePair, whose hockey stick at 0 is tanh(epsilon/4). That of mu-GDP, 2
+// Phi(mu/2) - 1, is at least as large from mu = pureMu(epsilon/2) on. With this mu let D(y) be the Gaussian hockey
+// stick minus the pair's. Both are symmetric, so D(0) = 0 implies equal error rates there and D'(0) = 0. D'(y) =
+// -e^y E(y), where E is the difference of Q[L > y]. Under Q the logarithm of the Gaussian's density of L is a
+// constant - y²/(2 mu²) - y/2, the pair's a constant - y/2 within [-epsilon, epsilon], so their ratio falls with
+// |y|. So from 0 on, E first falls, then rises until epsilon, then falls to 0, and D first rises and then falls to
+// its limit, 0: it is nowhere negative. (If E did not fall at first, D would decrease from 0 on and could not
+// return to 0.) The case y < 0 follows by symmetry.
 func rangeMu(epsilon float64) float64 { return pureMu(epsilon / 2) }

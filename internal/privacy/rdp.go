@@ -6,8 +6,8 @@ import (
 )
 
 // orders is the grid on which Rényi divergences are added up. Any grid gives a valid epsilon; this one loses less
-// than 0.05% against the best order for epsilon between about 1e-4 and 1e5. It has all tenths to 11, all integers to
-// 64, and above 32 only integers, for bounds that hold only for integers.
+// than 0.05% against the best order for epsilon between about 1e-4 and 1e5. It has all tenths up to 11 and all
+// integers up to 64. Above 32 it has only integers, for bounds that hold only for those.
 var orders = func() []float64 {
 	var grid []float64
 	for above := 1e-3; above < 1e6; above *= 1.03 {
@@ -43,8 +43,8 @@ const rdpSlack = 1e-9
 //
 //	epsilon = rho + log((alpha-1)/alpha) - (log delta + log alpha)/(alpha-1)
 //
-// (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020,
-// Theorem 21). The order may be chosen freely since all of them hold at once.
+// (Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020, Theorem 21). The best order may be chosen
+// since the bounds for all orders hold at once.
 //
 // Divergences do not fall with the order (van Erven and Harremoës 2014, Theorem 3),
 // so the divergence at one order bounds the epsilon of the orders above it from

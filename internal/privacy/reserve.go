@@ -10,8 +10,8 @@ import (
 // Reservation bounds the cost of a dataset's releases together with the runs that may still release something. It is
 // for information and ordering; only [Spending.Admit] decides what is charged.
 type Reservation struct {
-	// A run with another filter than pld counts as one release that takes all of its budget: as Gaussian,
-	// or as pure DP; see [Budget.Room].
+	// A run with a filter other than pld counts as one release that takes all of its budget, as Gaussian or as
+	// pure DP; see [Budget.Room].
 	gaussian, pure []Event
 	runs           int
 }
@@ -109,8 +109,8 @@ func (b Budget) Taken(r Reservation) (float64, error) {
 }
 
 // Left is the largest epsilon that one more run at delta could have beside everything reserved, to six digits and
-// never too large; 0 below a ten-thousandth of the budget. Budgets do not add up: it exceeds the difference of the
-// epsilons. With filter pld it is all or nothing.
+// never too large; 0 below a ten-thousandth of the budget. Budgets do not add up linearly: it exceeds the
+// difference of the epsilons. With filter pld it is all or nothing.
 func (b Budget) Left(r Reservation, delta float64) (float64, error) {
 	if err := (Budget{Epsilon: 1, Delta: delta}).Validate(); err != nil {
 		return 0, err

@@ -16,7 +16,7 @@ type Spending struct {
 	Plan Plan
 	// PlanEpsilon is the price of the whole plan if the budget has FilterPLD, otherwise 0.
 	PlanEpsilon float64
-	// Used counts the uses of each entry of a run's plan; nil for none.
+	// Used counts the uses of each entry of a run's plan; nil if there are none.
 	Used  []int64
 	Spent []Event // merged
 }
@@ -31,11 +31,13 @@ func DatasetSpending(b Budget, spent []Event, plan Plan) Spending {
 	return p
 }
 
-// CheckDatasetPlan decides whether a run with this filter and plan may be opened on a dataset that has had this many
-// runs and has spent this much. With filter pld the dataset's first run is its only one and also needs filter pld,
-// because a second run's plan could depend on the first one's answers; the price of its plan at the dataset's delta
-// is returned. With another filter, a whole plan with filter pld must fit on top of what is spent. Every entry must
-// pay for the dataset's overlap. Errors match [ErrPlan], ErrOverBudget or both.
+// CheckDatasetPlan decides whether a run with this filter and plan may be opened on a dataset that has had this
+// many runs and spent this much. With filter pld the dataset's first run is its only one and must also use filter
+// pld, because a second run's plan could depend on the first one's answers. The price of the plan at the dataset's
+// delta is returned.
+//
+// With another filter, a whole plan with filter pld must fit on top of what is spent. Every entry must pay for the
+// dataset's overlap. Errors match [ErrPlan], ErrOverBudget or both.
 func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Plan) (*Price, error) {
 	if err := b.CheckPlan(plan); err != nil {
 		return nil, err
@@ -69,9 +71,9 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 var ErrPlan = errors.New("the plan does not suit the dataset")
 
 // Use decides, before anything is asked, whether a run may use an entry of its plan this often. It returns the
-// resulting spending and the cost of the use. With [FilterPLD] the whole plan is within the budget, so it is enough
-// that the entry has the uses left; otherwise the budget's filter decides, too. The error matches ErrOverBudget if
-// the use does not fit.
+// resulting spending and the cost of the use. With [FilterPLD] the whole plan is within the budget, so the entry
+// only needs enough uses left; otherwise the budget's filter decides, too. The error matches ErrOverBudget if the
+// use does not fit.
 func (p Spending) Use(next Use) (Spending, []Event, error) {
 	cost, err := p.Plan.Admit(p.Used, next)
 	if err != nil {
@@ -116,7 +118,7 @@ func covers(plan, events []Event) error {
 		left[e.parameters()] = e.Count
 	}
 	for i, e := range events {
-		if err := e.Validate(); err != nil { // a negative count would give back
+		if err := e.Validate(); err != nil { // a negative count would give budget back
 			return fmt.Errorf("event %d: %w", i+1, err)
 		}
 		n, known := left[e.parameters()]

@@ -54,9 +54,8 @@ func logMomentInteger(rate, sigma float64, alpha int) float64 {
 // below about 0.02 only.
 const maxPoints = 1 << 17
 
-// logMomentFraction is the same for any alpha. Where the integral would take too
-// many points it is interpolated between whole orders, which is never below:
-// the logarithm of a moment is convex in its order.
+// logMomentFraction is the same for any alpha. If the integral would take too many points, it interpolates between
+// whole orders. That is never too small: the logarithm of a moment is convex in its order.
 func logMomentFraction(rate, sigma, alpha float64) float64 {
 	if (alpha/sigma+2*momentReach)/momentStep(sigma) < maxPoints {
 		return logMomentIntegral(rate, sigma, alpha)
@@ -66,12 +65,11 @@ func logMomentFraction(rate, sigma, alpha float64) float64 {
 	return (1-part)*logMomentInteger(rate, sigma, int(below)) + part*logMomentInteger(rate, sigma, int(below)+1)
 }
 
-// momentReach is how far the integral goes left of 0 and right of the last peak,
-// in standard deviations.
+// momentReach is how far the integral extends left of 0 and right of the last peak, in standard deviations.
 const momentReach = 10
 
-// momentStep keeps exp(-2 pi² sigma/step), the error of the rule, times what the
-// integrand may grow by within the strip, below 1e-16.
+// momentStep makes the error of the rule, exp(-2 pi² sigma/step) times the largest growth of the integrand within
+// the strip, less than 1e-16.
 func momentStep(sigma float64) float64 { return min(0.1, sigma/4) }
 
 // logMomentIntegral is the moment for any alpha, by the trapezoidal rule. For a
@@ -129,7 +127,7 @@ var subsampledCurves = memory[divergence]{most: 1 << 16}
 
 type divergence struct{ rate, sigma, alpha float64 }
 
-// memory caches the last results of a function, by its arguments, up to a bound.
+// memory caches the last results of a function by its arguments, up to a bound.
 type memory[K comparable] struct {
 	most  int
 	mu    sync.Mutex

@@ -19,15 +19,15 @@ import (
 type Divisible struct {
 	Table Table
 	By    partition.Divider
-	// Rows is above the numbers of all rows.
+	// Rows is larger than all row numbers.
 	Rows int
 	// Dir is the folder for the files.
 	Dir string
 }
 
-// Divide has the records of a node that streams at hand by teacher and by unit: in the same order, and to the last bit,
-// as at a node that holds them. The first call reads the table twice and sorts on the disk; others do nothing, and so
-// does a node that holds its records. What it needs of memory does not grow with the rows.
+// Divide makes the records of a streaming node available by teacher and by unit, in the same order and with the
+// same bits as at a node that holds them in memory. The first call reads the table twice and sorts on the disk.
+// Further calls do nothing, and so does a node with its records in memory. Its memory does not grow with the rows.
 func (s *Site) Divide() error {
 	if s.Examples != nil || s.Divisible == nil {
 		return nil
@@ -48,10 +48,9 @@ func (s *Site) Divide() error {
 	return nil
 }
 
-// scratch are arrays by row, while records are divided.
+// scratch holds arrays by row while records are divided.
 type scratch struct {
-	// slot is the row's teacher and class, as teacher times classes plus class; 0 for rows that are not there, and else
-	// one more.
+	// slot is the row's teacher times classes plus class, plus one; 0 for rows that do not exist.
 	slot *mapped.Array[uint32]
 	// first is the first row of the row's unit.
 	first *mapped.Array[uint64]
@@ -102,7 +101,7 @@ func (t *Divisible) divide(ctx context.Context, p *Public) (_ *divided, err erro
 	return d, nil
 }
 
-// group finds the teacher, the class and the unit of each row, and how many units there are.
+// group finds the teacher, the class and the unit of each row, and the number of units.
 func (t *Divisible) group(ctx context.Context, by *scratch, d *divided) (units int, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -139,7 +138,7 @@ func (t *Divisible) group(ctx context.Context, by *scratch, d *divided) (units i
 	return units, nil
 }
 
-// order numbers the records: by teacher and class, and then as in the table. It returns how many there are.
+// order numbers the records by teacher and class, and then in table order. It returns their number.
 func (d *divided) order(by *scratch, teachers int) (rows int) {
 	next := make([]int, teachers*d.classes+1)
 	for _, slot := range by.slot.Of {
@@ -147,7 +146,7 @@ func (d *divided) order(by *scratch, teachers int) (rows int) {
 			next[slot]++
 		}
 	}
-	for i, n := range next { // of those before
+	for i, n := range next { // records of earlier slots
 		next[i] = rows
 		rows += n
 	}
@@ -170,7 +169,7 @@ func (d *divided) groupByUnit(dir string, by *scratch, rows, units int) (err err
 	if d.members, err = mapped.New[uint64](dir, rows); err != nil {
 		return err
 	}
-	size, err := mapped.New[uint64](dir, len(by.slot.Of)) // of the unit whose first row it is; then where its next is
+	size, err := mapped.New[uint64](dir, len(by.slot.Of)) // unit size by first row, then its next place
 	if err != nil {
 		return err
 	}
@@ -195,7 +194,7 @@ func (d *divided) groupByUnit(dir string, by *scratch, rows, units int) (err err
 	return size.Close()
 }
 
-// pack reads the rows again and packs each in its place.
+// pack reads the rows again and stores each in its place.
 func (t *Divisible) pack(ctx context.Context, by *scratch, d *divided, p *Public) error {
 	encoder, width := encode.New(p.Schema), d.packing.Bytes()
 	free := sync.Pool{New: func() any { return new(encode.Encoded) }}

@@ -9,14 +9,14 @@ import (
 	"github.com/conclave-dp/conclave/partition/mapped"
 )
 
-// divided are records in files that are mapped into memory: packed, those of a teacher and class side by side in the
-// order of the table.
+// divided holds packed records in files that are mapped into memory. Those of a teacher and class are consecutive,
+// in table order.
 type divided struct {
 	packing *encode.Packing
 	classes int
-	starts  []int // of each teacher and class among the records; one more behind the last
+	starts  []int // of each teacher and class among the records, and one more after the last
 	records *mapped.Array[byte]
-	// units has where the members of each unit begin, and one more; members are numbers of records.
+	// units holds the index in members where each unit begins, and one more; members are numbers of records.
 	units, members *mapped.Array[uint64]
 	unitsOf        []int
 }
@@ -25,7 +25,7 @@ func (d *divided) close() error {
 	return errors.Join(d.records.Close(), d.units.Close(), d.members.Close())
 }
 
-// unit has the places of a unit's records.
+// unit returns the places of a unit's records.
 func (d *divided) unit(u int) []Place {
 	defer runtime.KeepAlive(d)
 	members := d.members.Of[d.units.Of[u]:d.units.Of[u+1]]
@@ -37,7 +37,7 @@ func (d *divided) unit(u int) []Place {
 	return places
 }
 
-// ofTeacher are the records of a teacher.
+// ofTeacher is a view of the records of a teacher.
 type ofTeacher struct {
 	*divided
 	teacher int

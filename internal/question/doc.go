@@ -1,12 +1,11 @@
-// Package question is the node side of what may be asked of a node: what a kind of question
-// sees of the node, and how it answers. It knows no connection and adds no noise; the
-// aggregator adds the noise.
+// Package question is the node side of questions: what a kind of question sees of the node, and how it answers. It
+// knows no connection and adds no noise; the aggregator adds the noise.
 //
-// A [Kind] reads the parameters of a question and returns a [Checked] question: the [Shape]
-// of its answer, and the function that computes it. Reading takes what is [Public] of the
-// node, so that a refusal cannot depend on its records. Answering takes the [Site].
+// A [Kind] reads the parameters of a question and returns a [Checked] question: the [Shape] of its answer, and the
+// function that computes it. Reading sees only what is [Public] about the node, so that a refusal cannot depend on
+// its records. Answering sees the [Site].
 //
-// To add a kind, write a package with a variable of type Kind, say beside the code why a
-// privacy unit moves the answer by at most the bound of its shape, run the suite of package
-// questiontest on it, and add it to the list in package kinds.
+// To add a kind, write a package with a variable of type Kind. Explain beside the code why a privacy unit moves
+// the answer by at most the bound of its shape. Run the suite of package questiontest on it, and add it to the
+// list in package kinds.
 package question

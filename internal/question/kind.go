@@ -12,31 +12,31 @@ import (
 
 // Kind is a kind of question.
 type Kind struct {
-	// Name is the kind's name in sites' policies, audit logs and metrics.
+	// Name is the kind's name in site policies, audit logs and metrics.
 	Name string
 	// Read checks a question's parameters. Its errors are sent to the student: they say what is wrong with the
 	// question, and what to do.
 	Read func(p *Public, params []byte) (*Checked, error)
-	// Passes is above 0 if a reducer at the aggregator asks nodes in several passes: it is the most different passes
-	// that serve a question. A node counts them as one, and reveals no time of any.
+	// Passes is above 0 if a reducer at the aggregator asks nodes in several passes: it is the largest number of
+	// different passes for one question. A node counts them as one, and does not reveal the time of a single pass.
 	Passes int
-	// Streams says that answers need [Site.Rows] alone, so that nodes that stream give them.
+	// Streams says that answers need only [Site.Rows], so streaming nodes can give them.
 	Streams bool
-	// Divides says that answers need the records of each teacher, or of each unit, which [Site.Divide] puts in a file
-	// at nodes that stream. A unit adds so little that as many as such a node may have fit into a sum.
+	// Divides says that answers need the records by teacher or by unit, which [Site.Divide] stores in a file at
+	// streaming nodes. A unit's contribution is small enough that a sum holds as many units as such a node may
+	// have.
 	Divides bool
-	// Pushes says that where a database counts, answers need [Site.Counted] alone.
+	// Pushes says that answers need only [Site.Counted] at a node whose database counts.
 	Pushes bool
-	// Draw puts records that chance makes in place of the generated ones that a question
-	// holds; nil where it holds none. It is for rehearsals.
+	// Draw replaces the generated records in a question by random ones; nil if it has none. It is for rehearsals.
 	Draw func(params []byte, rng *rand.Rand) []byte
 }
 
-// Checked is a question that can be answered. Votes or Sum is set, as in its Shape.
+// Checked is a question that can be answered. Votes or Sum is set, according to its Shape.
 type Checked struct {
 	Shape Shape
-	// Baseline says that no record moves the answer. Only runs that were opened as baselines
-	// may ask such questions, so that no other can pass for one.
+	// Baseline says that no record moves the answer. Only runs opened as baselines may ask such questions, so that
+	// no other run can be mistaken for one.
 	Baseline bool
 	// Common is the part that all passes of one question share; nil if there is none.
 	Common []byte
@@ -48,18 +48,17 @@ type Checked struct {
 
 // Round names one round of a run.
 type Round struct {
-	Run    string // a name that may be part of a file's name
+	Run    string // safe as part of a file name
 	Number uint64
-	// Digest tells the question from others. A question that is asked again in its round
-	// has the same.
+	// Digest identifies the question. A question that is asked again in its round has the same digest.
 	Digest func() string
 	// Pay charges the answer; nil if there is no account to charge.
 	Pay func() error
 }
 
-// Paid charges the answer that was worked out, before it takes the place of the one that is kept. The
-// answer that is paid for is then always the one that is kept, or one that never left: where another
-// one is kept, the question that was charged last would be answered anew at no charge.
+// Paid charges the computed answer before it replaces the stored one. So the answer that is paid for is always the
+// stored one, or one that never left. Otherwise, with another answer stored, the last charged question could be
+// answered anew for free.
 func (r Round) Paid() error {
 	if r.Pay == nil {
 		return nil
@@ -67,18 +66,18 @@ func (r Round) Paid() error {
 	return r.Pay()
 }
 
-// ErrState is wrapped by errors about what a node keeps between rounds. Their details name
-// the site's files and stay there: only this text leaves.
+// ErrState is wrapped by errors about what a node stores between rounds. Their details name the site's files and
+// stay there: only this text leaves.
 var ErrState = errors.New("the node cannot keep its teachers' state; its log says why")
 
-// ErrUnknown says that a node has no such kind.
+// ErrUnknown says that a node does not know the kind.
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
 
-// errStreams is the answer of a streaming node to a question that needs its records in memory.
+// errStreams is a streaming node's answer to a question that needs its records in memory.
 var errStreams = errors.New("this node reads its records for each question and answers no fits and selections, and " +
 	"from a database sums of all records alone; leave it out of the run, or have its site remove stream")
 
-// errPushes is what a node whose database counts says to other questions.
+// errPushes is the answer of a node whose database counts to other questions.
 var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
 	"and of the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
 
@@ -94,11 +93,10 @@ func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Publi
 	}
 }
 
-// maxMessages bounds the messages in the parameters of a question. The scores of 4,096 discriminators
-// have 16,385.
+// maxMessages bounds the messages in the parameters of a question. The scores of 4,096 discriminators have 16,385.
 const maxMessages = 1 << 15
 
-// Unmarshal reads parameters that come from outside.
+// Unmarshal reads parameters from outside.
 func Unmarshal(raw []byte, params proto.Message) error {
 	if n := messages.Count(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
 		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round",
@@ -114,10 +112,10 @@ func Unmarshal(raw []byte, params proto.Message) error {
 	return nil
 }
 
-// Registry has the kinds that a node answers, by name.
+// Registry holds the kinds that a node answers, by name.
 type Registry map[string]Kind
 
-// NewRegistry panics if two kinds have one name.
+// NewRegistry panics if two kinds have the same name.
 func NewRegistry(kinds ...Kind) Registry {
 	r := Registry{}
 	for _, k := range kinds {

@@ -13,18 +13,18 @@ import (
 	"slices"
 )
 
-// lastSum is the last sum that a node drew for a run, and what names the question that it answers.
+// lastSum is the last sum that a node drew for a run, and the identity of its question.
 type lastSum struct {
 	run      string
 	question [sha256.Size]byte
 	sum      []int64
 }
 
-// Once returns the sum that draw draws for a round. The same question asked again gets the same
-// sum, until the run asks another one: its charge pays for one sample.
+// Once returns the sum that draw computes for a round. The same question asked again gets the same sum, until the
+// run asks another one: its charge pays for one sample.
 //
-// The sum is kept in memory, and in a file before it leaves, so that a node that was killed gives
-// it again. A machine that loses power may lose the file, and then draws anew.
+// The sum is stored in memory, and in a file before it leaves, so that a node that was killed returns it again. A
+// machine that loses power may lose the file, and then draws a new sample.
 func (s *Site) Once(r Round, draw func() ([]int64, error)) ([]int64, error) {
 	last, path := Memory[lastSum](s.Public), filepath.Join(s.State, sumFile(r.Run))
 	asked := sha256.Sum256(fmt.Appendf(nil, "%d %s", r.Number, r.Digest()))
@@ -85,9 +85,8 @@ func RemoveRun(state, run string) (err error) {
 	return nil
 }
 
-// write writes over the run's file. A sync, or another file put in its place, would cost a small
-// round a tenth of its time. A file that was written in part is known by its checksum, and
-// the sum in it has not left.
+// write overwrites the run's file. A sync, or replacing the file, would cost a small round a tenth of its time.
+// The checksum detects a file that was only partly written; the sum in it has not left.
 func (l lastSum) write(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -98,10 +97,10 @@ func (l lastSum) write(path string) error {
 	return errors.Join(err, f.Truncate(int64(len(raw))), f.Close())
 }
 
-// sums tells a file that is whole from one that is not.
+// sums is the checksum table that detects incomplete files.
 var sums = crc32.MakeTable(crc32.Castagnoli)
 
-// bytes are the question's name, the entries and a checksum.
+// bytes encodes the question's name, the entries and a checksum.
 func (l lastSum) bytes() []byte {
 	raw := make([]byte, 0, len(l.question)+8*len(l.sum)+crc32.Size)
 	raw = append(raw, l.question[:]...)
@@ -111,7 +110,7 @@ func (l lastSum) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(raw, crc32.Checksum(raw, sums))
 }
 
-// readLastSum reads a run's file. One that is not whole answers no question.
+// readLastSum reads a run's file. An incomplete one answers no question.
 func readLastSum(run string, raw []byte) lastSum {
 	l := lastSum{run: run}
 	end := len(raw) - crc32.Size

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// answered has the passes of a run that a node answered: for each question that they serve what they
-// have in common, and which they were.
+// answered holds the passes of a run that a node answered: for each question, the common part of its passes, and
+// which passes were answered.
 type answered struct {
 	run  string
 	of   map[digest]digest
@@ -19,12 +19,11 @@ type answered struct {
 
 type digest = [sha256.Size]byte
 
-// Pass notes that a pass of a run is answered, before it is. It refuses one that has not in common
-// what the others that serve the same question have, and one more than most different ones: an
-// approval is for one question, and a charge for the passes that it can take. A pass that is asked
-// again with the same params is answered again.
+// Pass records that a pass of a run is answered, before it is. It refuses a pass whose common part differs from
+// that of the question's other passes, and more than most different passes: an approval is for one question, and a
+// charge for the passes that it can take. A pass with the same params may be answered again.
 //
-// What was answered is kept in memory, and in a file, so that a node that was killed goes on counting.
+// The record is kept in memory and in a file, so that a node that was killed continues to count.
 func (s *Site) Pass(run string, serves, common, params []byte, most int) error {
 	seen, path := Memory[answered](s.Public), filepath.Join(s.State, passesFile(run))
 	if seen.run != run {
@@ -61,8 +60,7 @@ func (a *answered) add(question, of, pass digest) {
 	a.each[question][pass] = true
 }
 
-// readAnswered reads a run's file. A record that is not whole was torn by a crash: its pass was not
-// answered.
+// readAnswered reads a run's file. An incomplete record is from a crash: its pass was not answered.
 func readAnswered(run string, raw []byte) answered {
 	a := answered{run, map[digest]digest{}, map[digest]map[digest]bool{}}
 	const n = sha256.Size
@@ -72,7 +70,7 @@ func readAnswered(run string, raw []byte) answered {
 	return a
 }
 
-// writeAnswered appends a record behind the whole ones of the file.
+// writeAnswered appends a record after the complete ones in the file.
 func writeAnswered(path string, record ...digest) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-// NewPushedSite is a site whose records are counted in a database, as long as they have the sum that they had under the
-// key.
+// NewPushedSite is a site whose records are counted in a database, as long as the records have the given sum under
+// the key.
 func NewPushedSite(p *Public, rows *postgres.Pushed, key partition.Key, sum postgres.Sum, state string) *Site {
 	p.Pushes = true
 	return &Site{Public: p, UnitsOf: []int{rows.Units()}, State: state,
@@ -18,7 +18,7 @@ func NewPushedSite(p *Public, rows *postgres.Pushed, key partition.Key, sum post
 		}}
 }
 
-// Counted has the database count.
+// Counted lets the database count.
 func (s *Site) Counted(t *postgres.Tally) ([]int64, error) {
 	ctx := s.context()
 	sum, err := s.Count(ctx, t)

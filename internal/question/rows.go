@@ -11,8 +11,8 @@ import (
 
 // Rows are a node's records. They can be read any number of times.
 type Rows interface {
-	// Blocks gives all records, in blocks and in no order, to do, on several goroutines at once. It ends with the first
-	// error of do, with the cause of ctx where that ends, or with one that wraps [ErrRows].
+	// Blocks passes all records to do, in blocks, in no particular order, from several goroutines. It returns the
+	// first error of do, the cause of ctx if ctx ends, or an error that wraps [ErrRows].
 	Blocks(ctx context.Context, do func(*Block) error) error
 }
 
@@ -20,22 +20,22 @@ type Rows interface {
 // and stay there: only this text leaves.
 var ErrRows = errors.New("the node cannot read its records; its log says why")
 
-// Block is some encoded records. It is good until do returns.
+// Block is some encoded records. It is valid until do returns.
 type Block struct {
 	Records []float32 // [len(Classes), Features]
 	Classes []int
-	// Of is the number of records of each record's unit, Nth the record's index among them, from 0; nil if each record
-	// is a unit.
+	// Of is the number of records of each record's unit, Nth the record's index among them, from 0; nil if each
+	// record is a unit.
 	Nth, Of []uint32
 }
 
-// Record is one of them.
+// Record returns one record.
 func (b *Block) Record(i int) []float32 {
 	width := len(b.Records) / len(b.Classes)
 	return b.Records[i*width : (i+1)*width]
 }
 
-// Place is which record of its unit one is, from 0, and how many the unit has.
+// Place returns a record's index within its unit, from 0, and the unit's number of records.
 func (b *Block) Place(i int) (nth, of int) {
 	if b.Of == nil {
 		return 0, 1
@@ -45,14 +45,14 @@ func (b *Block) Place(i int) (nth, of int) {
 
 func (b *Block) reset() { *b = Block{b.Records[:0], b.Classes[:0], b.Nth[:0], b.Of[:0]} }
 
-// Adder adds what the records of a block add to a sum.
+// Adder adds the contribution of a block's records to a sum.
 type Adder func(b *Block, sum []int64)
 
 // mostSums bounds the bytes of the sums of all processors.
 const mostSums = 256 << 20
 
-// Add adds up vectors of the given number of entries over all records, on all processors. begin makes the state of one
-// goroutine, which no other uses. Whole numbers have the same sum in every order.
+// Add adds up vectors of the given number of entries over all records, on all processors. begin makes the state of
+// one goroutine, which no other goroutine uses. Integer sums do not depend on the order.
 func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 	type worker struct {
 		add Adder
@@ -88,7 +88,7 @@ func (s *Site) Add(entries int, begin func() Adder) ([]int64, error) {
 // blockRecords is the number of records in a block of records in memory.
 const blockRecords = 512
 
-// inMemory is the records of a site that has all of them in memory.
+// inMemory is the records of a site that holds all of them in memory.
 type inMemory struct{ *Site }
 
 func (m inMemory) Blocks(ctx context.Context, do func(*Block) error) error {

@@ -1,6 +1,6 @@
 package question
 
-// Shape is the form of an answer, and the most that one privacy unit or teacher can contribute. It follows from the
+// Shape is the form of an answer, and the largest contribution of one privacy unit or teacher. It follows from the
 // question and from public facts. One of its fields is set.
 type Shape struct {
 	Votes *Histogram
@@ -10,20 +10,20 @@ type Shape struct {
 // Histogram is the shape of votes: each teacher names one class for each query.
 type Histogram struct{ Queries, Classes int }
 
-// Vector is the shape of a sum of vectors of whole numbers.
+// Vector is the shape of a sum of integer vectors.
 type Vector struct {
 	Entries int
-	// Bound is the largest norm, in whole steps, of the vector that one contributor adds.
+	// Bound is the largest norm, in whole steps, of one contributor's vector.
 	Bound int64
 	Norm  Norm
-	// Blocks are the lengths of the parts of the vector for each of which Bound holds by
-	// itself as an L2 norm; nil for one of all entries. The Norm of such a vector is Each.
+	// Blocks holds the lengths of the parts of the vector, if Bound applies to the L2 norm of each part
+	// separately; nil for a single part. Such a vector has Norm Each.
 	Blocks []int
 	// Counts says that no contributor adds less than 0 to an entry.
 	Counts bool
 	// Per is the contributor of a vector.
 	Per Contributor
-	// Rate is the probability that a contributor is in the sum, 1 where all are.
+	// Rate is the probability that a contributor is in the sum, 1 if all are.
 	Rate float64
 }
 
@@ -31,10 +31,10 @@ type Vector struct {
 type Contributor int
 
 const (
-	// PerUnit sums add a vector of each privacy unit: one unit more moves them by Bound.
+	// PerUnit sums add one vector for each privacy unit: one more unit moves them by Bound.
 	PerUnit Contributor = iota
-	// PerTeacher sums add a vector of each teacher. A unit belongs to one teacher, whose
-	// vector it may change altogether: one unit more moves them by twice Bound.
+	// PerTeacher sums add one vector for each teacher. A unit belongs to one teacher and may change its whole
+	// vector: one more unit moves the sum by twice Bound.
 	PerTeacher
 )
 

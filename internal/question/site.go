@@ -11,29 +11,28 @@ import (
 	"github.com/conclave-dp/conclave/partition/postgres"
 )
 
-// Site is the part of a node that the answer to a question may see. It is not safe for use by several goroutines: a
-// node answers one question at a time.
+// Site is the part of a node that the answer to a question may see. It is not safe for concurrent use: a node
+// answers one question at a time.
 type Site struct {
 	*Public
-	// Rows are all records, which may lie on a disk.
+	// Rows are all records, which may be on disk.
 	Rows Rows
-	// Count has the database count, where that holds the records; nil elsewhere. Rows is nil then.
+	// Count lets the database count, if it holds the records; Rows is nil then. It is nil for other sites.
 	Count func(context.Context, *postgres.Tally) ([]int64, error)
-	// Examples has each teacher's encoded records by class. At nodes that stream it is there after [Site.Divide].
+	// Examples holds each teacher's encoded records by class. At streaming nodes it is set after [Site.Divide].
 	Examples []ensemble.Examples
-	// Units are the records of each privacy unit. Nodes that stream have none, see [Site.Unit].
+	// Units lists the records of each privacy unit. It is empty at streaming nodes; see [Site.Unit].
 	Units [][]Place
-	// Divisible has what is divided where the node streams; nil elsewhere.
+	// Divisible is what can be divided at a streaming node; nil elsewhere.
 	Divisible *Divisible
-	// UnitsOf is the number of privacy units of each teacher; if the node streams, the number of all units, until its
+	// UnitsOf is the number of privacy units of each teacher. At a streaming node it is the total number until
 	// records are divided.
 	UnitsOf []int
-	// Sample draws which units are in a sample, each with the same probability. Tests may
-	// put another in its place.
+	// Sample draws which units are in a sample, each with the same probability. Tests may replace it.
 	Sample func(rate gnmax.Rate) ([]int, error)
 	// Chance is the source of a sample; nil for fresh random bits.
 	Chance func() *gnmax.Source
-	// State is the folder for what a kind keeps between rounds, in files named by their run.
+	// State is the folder for what a kind stores between rounds, in files named after their run.
 	State string
 	// Asked ends when the answer in progress is no longer wanted; nil if that never happens.
 	Asked context.Context
@@ -41,8 +40,8 @@ type Site struct {
 	divided *divided
 }
 
-// Wanted is nil, or the reason why the answer is no longer wanted. Long work calls it now and then, and ends with the
-// error.
+// Wanted is nil, or the reason why the answer is no longer wanted. Long computations call it regularly, and stop
+// with its error.
 func (s *Site) Wanted() error {
 	if s.Asked == nil || s.Asked.Err() == nil {
 		return nil
@@ -50,7 +49,7 @@ func (s *Site) Wanted() error {
 	return context.Cause(s.Asked)
 }
 
-// context ends when nobody waits for the answer.
+// context ends when the answer is no longer wanted.
 func (s *Site) context() context.Context {
 	if s.Asked == nil {
 		return context.Background()
@@ -58,7 +57,7 @@ func (s *Site) context() context.Context {
 	return s.Asked
 }
 
-// Place says where a record is among the examples.
+// Place is the position of a record among the examples.
 type Place struct{ Teacher, Class, At int }
 
 // NewSite encodes the records of a table and sorts them by teacher and class, and by privacy
@@ -97,12 +96,12 @@ func (s *Site) Record(at Place) []float32 {
 	return s.Examples[at.Teacher].ByClass[at.Class][at.At*s.Features : (at.At+1)*s.Features]
 }
 
-// AppendRecord appends the encoded record at a place, also of a node that streams.
+// AppendRecord appends the encoded record at a place; it also works at a streaming node.
 func (s *Site) AppendRecord(x []float32, at Place) []float32 {
 	return s.Examples[at.Teacher].Seen(s.Features).Append(x, at.Class, at.At, at.At+1)
 }
 
-// Unit has the places of a unit's records, also of a node that streams.
+// Unit returns the places of a unit's records; it also works at a streaming node.
 func (s *Site) Unit(u int) []Place {
 	if s.divided != nil {
 		return s.divided.unit(u)
@@ -127,5 +126,5 @@ func (s *Site) draw(rate gnmax.Rate) ([]int, error) {
 	return sample, nil
 }
 
-// errSample says nothing of records.
+// errSample does not depend on records.
 var errSample = errors.New("the node cannot draw random numbers")

@@ -10,20 +10,22 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Table gives its rows in blocks, as often as one likes: one of package tabular on the disk, or of package postgres.
+// Table passes its rows in blocks, any number of times: a table of package tabular on disk, or of package
+// postgres.
 type Table interface {
 	Blocks(ctx context.Context, do func(*tabular.Block) error) error
 }
 
-// NewStreamedSite is a site whose records are read from a table for each question. places says which of its unit's
-// records each row is; nil where each record is one of so many units, or the table's blocks say it.
+// NewStreamedSite is a site whose records are read from a table for each question. places holds each row's place
+// in its unit. It is nil if each record is its own unit (units in total), or if the table's blocks have the
+// places.
 func NewStreamedSite(p *Public, table Table, places *grouping.Places, units int, state string) *Site {
 	p.Streams = true
 	return &Site{Public: p, UnitsOf: []int{units}, State: state,
 		Rows: &onDisk{table: table, places: places, encoder: encode.New(p.Schema)}}
 }
 
-// onDisk are the records of a table on the disk.
+// onDisk is the records of a table on disk.
 type onDisk struct {
 	table   Table
 	places  *grouping.Places
@@ -31,14 +33,14 @@ type onDisk struct {
 	free    sync.Pool // of *room
 }
 
-// room is the memory in which a block is encoded.
+// room is the memory for encoding a block.
 type room struct {
 	encoded encode.Encoded
 	nth, of []uint32
 }
 
 func (r *onDisk) Blocks(ctx context.Context, do func(*Block) error) error {
-	var given error // by do
+	var given error // error of do
 	var once sync.Once
 	err := r.table.Blocks(ctx, func(rows *tabular.Block) error {
 		in, ok := r.free.Get().(*room)
@@ -76,9 +78,9 @@ func (in *room) place(places *grouping.Places, numbers []int) (err error) {
 	if err != nil {
 		return err
 	}
-	for i, number := range numbers { // rising, so that none is written over before it is read
+	for i, number := range numbers { // ascending, so that none is overwritten before it is read
 		if in.nth[i], in.of[i] = in.nth[number-first], in.of[number-first]; in.of[i] == 0 {
-			return tabular.ErrChanged // a row that was not there when units were counted
+			return tabular.ErrChanged // the row did not exist when units were counted
 		}
 	}
 	in.nth, in.of = in.nth[:len(numbers)], in.of[:len(numbers)]

@@ -8,13 +8,15 @@ import (
 	"github.com/conclave-dp/conclave/gnmax"
 )
 
-// UnpaidSamples has a secret seed of each masked run, from which its attempts draw their Poisson samples until one of
-// them is charged. How long an answer takes shows how large its sample is, and attempts are free: with a sample of its
-// own for each, an aggregator could go on until one is as large as it likes, and open that one. The price of a sample
-// assumes that nobody chose it. It may be used by several goroutines.
+// UnpaidSamples holds a secret seed for each masked run. All attempts of the run draw their Poisson samples from
+// it until one attempt is charged.
+//
+// Why: the time of an answer reveals the size of its sample, and attempts are free. If each attempt had its own
+// sample, an aggregator could repeat attempts until a sample has the size that it wants, and open that one. The
+// price of a sample assumes that nobody chose it. It is safe for concurrent use.
 type UnpaidSamples struct {
 	mu    sync.Mutex
-	seeds map[string][32]byte // by run; as many as there are run keys at most
+	seeds map[string][32]byte // by run; at most as many as run keys
 }
 
 // Of returns the current source of a run's samples.
@@ -36,7 +38,7 @@ func (s *UnpaidSamples) Of(run string) func() *gnmax.Source {
 	}
 }
 
-// Drop has the next attempt of a run draw a sample of its own: the one before was charged.
+// Drop makes the next attempt of a run draw a new sample, because the previous one was charged.
 func (s *UnpaidSamples) Drop(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,25 +10,24 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Ask returns the round that asks a question of a kind. Who sends it names its run, its number
-// and the entry of the plan that pays.
+// Ask returns the round that asks a question of a kind. The sender sets its run, its number and the plan's entry
+// that pays.
 func Ask(kind string, params proto.Message, shape Shape) *conclavev1.Round {
 	r := &conclavev1.Round{Kind: kind, Params: Marshal(params)}
 	shape.put(r)
 	return r
 }
 
-// Marshal is the form in which parameters are asked: the same at every time, since a question
-// that is asked again is known by its bytes.
+// Marshal encodes parameters deterministically, since a question that is asked again is identified by its bytes.
 func Marshal(params proto.Message) []byte {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(params)
 	if err != nil {
-		panic(err) // parameters hold no text, which alone can have no form
+		panic(err) // only invalid text can fail, and parameters contain no text
 	}
 	return raw
 }
 
-// Digest names a question: the SHA-256 of a round as its student serialized it.
+// Digest identifies a question: the SHA-256 of a round as its student serialized it.
 func Digest(round []byte) string {
 	sum := sha256.Sum256(round)
 	return hex.EncodeToString(sum[:])
@@ -56,8 +55,8 @@ func (s Shape) put(r *conclavev1.Round) {
 	}
 }
 
-// Check refuses a round that says another shape than its parameters: the aggregator draws noise
-// for the shape that it reads.
+// Check refuses a round whose shape differs from that of its parameters: the aggregator draws noise for the shape
+// in the round.
 func (s Shape) Check(r *conclavev1.Round) error {
 	own := new(conclavev1.Round)
 	s.put(own)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// NoiseKind is the form of noise on coefficients.
+// NoiseKind is the distribution of the noise on coefficients.
 type NoiseKind string
 
 const (
@@ -14,41 +14,38 @@ const (
 	// Laplace is independent in each coordinate, with density proportional to
 	// exp(-|z|/Scale).
 	Laplace NoiseKind = "laplace"
-	// NormGamma has a density proportional to exp(-|z|_2/Scale): its length is Gamma
-	// distributed of shape d, its direction uniform.
+	// NormGamma has a density proportional to exp(-|z|_2/Scale): its length is Gamma distributed with shape d, its
+	// direction uniform.
 	NormGamma NoiseKind = "norm-gamma"
 	// Gaussian is independent in each coordinate, with standard deviation Scale.
 	Gaussian NoiseKind = "gaussian"
 )
 
-// Noise is what was added to coefficients. Its zero value is none.
+// Noise describes the noise added to coefficients. The zero value is no noise.
 //
-// Noise of package gnmax is drawn on a lattice of step g, and not on real numbers. What
-// [Noise.LogMoment] says of real ones is off by a factor that lies within
+// Package gnmax draws noise on a lattice of step g and not from the real numbers. For lattice noise the moment of
+// [Noise.LogMoment] is off by a factor that differs from 1 by at most
 //
-//   - g²/(12 Scale²) of 1 for each coordinate of Laplace noise: with a = g/(2 Scale), y = g x/2
-//     and r = y²/a² its moment is 1/(1 - sinh²(y)/sinh²(a)), and sinh²(y)/sinh²(a) lies
-//     between r (1 - (a²-y²)/3) and r;
-//   - 4 d exp(-2 pi² Scale²/g²) for Gaussian noise, by Poisson summation. Scale² is here
-//     the variance that is drawn (gnmax's Sigma.Variance), a little more than what is
-//     charged for;
+//   - g²/(12 Scale²) for each coordinate of Laplace noise: with a = g/(2 Scale), y = g x/2 and r = y²/a² its
+//     moment is 1/(1 - sinh²(y)/sinh²(a)), and sinh²(y)/sinh²(a) lies between r (1 - (a²-y²)/3) and r;
+//   - 4 d exp(-2 pi² Scale²/g²) for Gaussian noise, by Poisson summation. Here Scale² is the variance that is
+//     drawn (gnmax's Sigma.Variance), slightly more than what is charged;
 //   - 20 d (2 pi Scale/g)^-(d+1) for norm-Gamma noise, by Poisson summation, and
 //     2^-9 g/Scale, since gnmax rounds lengths to 2^-10 steps.
 //
-// On a lattice of [LatticeFor] and with pure epsilon up to 10 that is at most 1.3e-7
-// epsilon in all. The coefficients are those rounded to the lattice, which moves
-// log-weights by g |x|_1/2 at most.
+// On a lattice from [LatticeFor], with pure epsilon up to 10, the total is at most 1.3e-7 epsilon. The
+// coefficients are rounded to the lattice, which moves log-weights by at most g |x|_1/2.
 type Noise struct {
 	Kind  NoiseKind
-	Scale float64 // in units of the coefficients, above zero but for None
+	Scale float64 // in units of the coefficients, above zero unless Kind is None
 }
 
-// RangeError says for which record noise is too large.
+// RangeError names the record for which the noise is too large.
 type RangeError struct {
 	Kind NoiseKind
 	Row  int
-	// Size is the largest |x_j| of the record for Laplace noise, its |x|_2 for
-	// norm-Gamma noise. It must be below Limit, 1/Scale.
+	// Size is the record's largest |x_j| for Laplace noise, its |x|_2 for norm-Gamma noise. It must be below
+	// Limit, 1/Scale.
 	Size, Limit float64
 }
 
@@ -64,7 +61,7 @@ func (e *RangeError) Error() string {
 
 func (e *RangeError) Is(target error) bool { return target == ErrRange }
 
-// Validate says why noise is unusable, as an [ErrSpec].
+// Validate reports why the noise is unusable, as an [ErrSpec].
 func (n Noise) Validate() error {
 	switch n.Kind {
 	case None:
@@ -78,10 +75,9 @@ func (n Noise) Validate() error {
 	return fmt.Errorf("noise: %w: kind is %q; use %s, %s or %s", ErrSpec, n.Kind, Laplace, NormGamma, Gaussian)
 }
 
-// LogMoment is log E exp(z.x) over the noise z: the logarithm of the factor by which
-// exp((beta+z).x) is too large on average, so that dividing by it makes weights
-// unbiased (Ghalebikesabi et al. 2022). Row names the record in errors, which are
-// [RangeError]s. An unbiased weight has a variance only where 2x is in range as well.
+// LogMoment is log E exp(z.x) over the noise z: the logarithm of the factor by which exp((beta+z).x) is too large
+// on average. Dividing by it makes weights unbiased (Ghalebikesabi et al. 2022). Errors are [RangeError]s and name
+// the record row. An unbiased weight has a variance only if 2x is in range as well.
 //
 //   - Laplace, scale s, |x_j| < 1/s: coordinates are independent, and the integral of
 //     exp(-|z|/s + z x)/(2 s) is [1/(1/s - x) + 1/(1/s + x)]/(2 s) = 1/(1 - s² x²).
@@ -116,8 +112,8 @@ func (n Noise) LogMoment(row int, x []float64) (float64, error) {
 	return 0, nil
 }
 
-// Check is whether the noise can be corrected for in all records x, shape [m, width].
-// It needs no coefficient, and so costs nothing: do it before they are released.
+// Check reports whether the noise can be corrected in all records x, shape [m, width]. It needs no coefficients
+// and so costs no budget: call it before they are released.
 func (n Noise) Check(x []float64, width int) error {
 	if err := n.Validate(); err != nil {
 		return err

@@ -1,40 +1,37 @@
-// Package ratio estimates how much more often a record comes up among real ones than
-// among synthetic ones: the importance weights that take a generator's bias out of
-// what is computed from its rows (Ji and Elkan 2013; Ghalebikesabi et al. 2022).
+// Package ratio estimates importance weights: how much more often a record occurs among real records than among
+// synthetic ones. The weights remove a generator's bias from what is computed from its rows (Ji and Elkan 2013;
+// Ghalebikesabi et al. 2022).
 //
-// The log-ratio is linear in bounded public features, log w(x) = beta . x, and beta the
-// minimizer of a logistic regression with a penalty:
+// The log-ratio is linear in bounded public features, log w(x) = beta . x, where beta minimizes a penalized
+// logistic regression loss:
 //
 //	J(b) = (s(N)/n) sum over real l(b.x) + (s(n)/m) sum over synthetic l(-b.x) + (Lambda/2) |b|²
 //
-// with l(t) = log(1 + exp(-t)). The number n of privacy units is a public constant and N
-// their true one, a unit of several records counts with their mean, and m is the number of
-// synthetic records. s(N) is 1 - N/(16 n) up to N = 8 n, and 4 n/N above: it bounds the real
-// records' weight whatever N is. For N = n each side has the same weight, 15/16, so that no
-// constant is to be added: with as many features as needed and no penalty exp(beta . x) is
-// the ratio of densities.
+// with l(t) = log(1 + exp(-t)). n is the public number of privacy units, N the true one, and m the number of
+// synthetic records. A unit with several records counts with their mean. s(N) is 1 - N/(16 n) up to N = 8 n, and 4
+// n/N above: it bounds the weight of the real records for every N. For N = n each side has the same weight, 15/16,
+// so no constant has to be added: with enough features and no penalty, exp(beta . x) is the ratio of densities.
 //
-// [New] makes the features, [Steps.Add] what a node sends at given coefficients,
-// [Fit] the minimizer from such sums. [Sensitivity] bounds how far one unit moves it, a
-// [Lattice] makes whole numbers of it, to which package gnmax adds noise, [Noise]
-// says what the noise does to weights, and [LogWeights] are their logarithms. Everything is
-// the same code at the student, the nodes and the aggregator.
+// [New] makes the features, [Steps.Add] computes what a node sends at given coefficients, and [Fit] finds the
+// minimizer from such sums. [Sensitivity] bounds how far one unit moves the minimizer. A [Lattice] rounds it to
+// integers, to which package gnmax adds noise. [Noise] describes the effect of the noise on weights, and
+// [LogWeights] returns their logarithms. Student, nodes and aggregator run the same code.
 //
-// What of it is private: Features, [Problem] with its number of passes, [Sensitivity] and
-// lattices are public. Sums, iterates, and weights made of them are not. Noisy coefficients
-// and what is made of them and of synthetic records are.
+// Features, [Problem] with its number of passes, [Sensitivity] and lattices are public. Sums, iterates, and
+// weights computed from them are private. Noisy coefficients, and what is computed from them and synthetic
+// records, may be released.
 package ratio
 
 import "errors"
 
 var (
-	// ErrSpec matches, with errors.Is, the error that features, steps, a lattice, noise or a problem have unusable
-	// numbers. All of these are public.
+	// ErrSpec matches, with errors.Is, the error that the numbers of features, steps, a lattice, noise or a
+	// problem are unusable. All of these are public.
 	ErrSpec = errors.New("unusable numbers")
 	// ErrShape matches, with errors.Is, the error that a slice has the wrong length.
 	ErrShape = errors.New("another length than needed")
-	// ErrRange matches, with errors.Is, the error that noise is too large for its bias to be corrected; errors.As finds
-	// a [*RangeError].
+	// ErrRange matches, with errors.Is, the error that noise is too large for its bias to be corrected; errors.As
+	// finds a [*RangeError].
 	ErrRange = errors.New("noise too large to be corrected for")
 	// ErrWeights matches, with errors.Is, the error that weights cannot be used: negative, not finite, or none above
 	// zero.

@@ -5,33 +5,30 @@ import (
 	"math"
 )
 
-// Spec describes features. All of it is public: it must not be computed from real
-// records without noise.
+// Spec describes features. All of it is public: it must not be computed from real records without noise.
 type Spec struct {
-	// Mean and Scale have an entry for each number of an encoded record, and one for
-	// each class behind them where there is more than one. A number v becomes
-	// (v - Mean)/Scale; scales are above zero.
+	// Mean and Scale have an entry for each number of an encoded record and, if there is more than one class, one
+	// for each class after those. A number v becomes (v - Mean)/Scale; scales are above zero.
 	Mean, Scale []float32
-	// Classes is the number of classes; 1 for records without.
+	// Classes is the number of classes, 1 if records have none.
 	Classes int
-	// Squares adds the squares of the standardized numbers, but not of classes.
+	// Squares adds the squares of the standardized numbers, but not those of classes.
 	Squares bool
-	// Indicators says which numbers are only ever 0 or 1: their squares would tell
-	// nothing new, and are left out. Nil: none of them.
+	// Indicators marks the numbers that are always 0 or 1. Their squares would add no information and are left
+	// out. Nil marks none.
 	Indicators []bool
-	// Clip is the L2 norm to which records are cut, from 2^-100 to 2^100.
+	// Clip is the L2 norm to which vectors are clipped, from 2^-100 to 2^100.
 	Clip float64
 }
 
 const minClip, maxClip = 0x1p-100, 0x1p100
 
-// Features are vectors of bounded length made of records. They are immutable and
-// may be used by several goroutines at once.
+// Features maps records to vectors of bounded length. It is immutable and safe for concurrent use.
 type Features struct {
 	mean, scale []float64
 	encoded     int // numbers of an encoded record
 	classes     int
-	squared     []int // numbers whose squares are features
+	squared     []int // indexes of numbers whose squares are features
 	clip        float64
 }
 
@@ -74,20 +71,18 @@ func New(spec Spec) (*Features, error) {
 // Width is the length of a vector: the constant, numbers, classes and squares.
 func (f *Features) Width() int { return 1 + len(f.mean) + len(f.squared) }
 
-// Clip is the L2 norm that no vector passes.
+// Clip is the L2 norm that no vector exceeds.
 func (f *Features) Clip() float64 { return f.clip }
 
-// At writes the vector of one record to dst, of length Width: x are its encoded numbers,
-// class its class (0 for records without). A record with a number that is not finite,
-// of another length or with a class that there is not gives zeros, which count nowhere.
+// At writes the vector of one record to dst, of length Width: x holds its encoded numbers, class its class (0
+// without classes). A record with a number that is not finite, of the wrong length or of an unknown class gives
+// zeros, which do not count.
 //
-// The L2 norm of dst, as a real number, is at most Clip. Why: divided by its largest
-// entry a, the vector has a length L of 1 or more, computed to within (d+3) 2^-53 of
-// it, since underflow loses at most d 2^-1074. Where a L (1+slack) > Clip, entries
-// become (v/a) (Clip/(L (1+slack))), which 4 roundings make larger by less than
-// 5 x 2^-53 of it, and otherwise they stay as they are; the slack of (d+16) 2^-52 is
-// more than all that. Underflow makes an entry larger by less than Clip 2^-900,
-// which is covered too.
+// The L2 norm of dst, as a real number, is at most Clip. Why: after division by its largest entry a, the vector
+// has a length L >= 1. L is computed to within a relative (d+3) 2^-53, since underflow loses at most d 2^-1074. If
+// a L (1+slack) > Clip, entries become (v/a) (Clip/(L (1+slack))), which 4 roundings increase by less than a
+// relative 5 x 2^-53. Otherwise they are unchanged. The slack of (d+16) 2^-52 exceeds all of that, including
+// underflow, which increases an entry by less than Clip 2^-900.
 func (f *Features) At(dst []float64, x []float32, class int) {
 	if len(x) != f.encoded || class < 0 || class >= f.classes {
 		clear(dst)
@@ -112,7 +107,7 @@ func (f *Features) At(dst []float64, x []float32, class int) {
 	shorten(dst, f.clip)
 }
 
-// shorten scales v to an L2 norm of at most clip, or to zero where it is not finite.
+// shorten scales v to an L2 norm of at most clip, or to zero if it is not finite.
 func shorten(v []float64, clip float64) {
 	largest := 0.0
 	for _, x := range v {

@@ -11,21 +11,20 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Sums are those over the real units at some coefficients. NOT PRIVATE.
+// Sums are sums over the real units at given coefficients. NOT PRIVATE.
 type Sums struct {
 	Gradient []float64 // of (p-1) x, length Width
-	Hessian  []float64 // of p(1-p) x x', the upper triangle by rows
-	Units    float64   // how many there are
+	Hessian  []float64 // of p(1-p) x x', the upper triangle row by row
+	Units    float64   // the number of units
 }
 
-// Fit returns coefficients within Tolerance/Lambda of the minimizer of J, in L2, for whatever
-// records there are. It asks real for the sums at an iterate [Problem.Passes] times, and
-// always that often. What is wrong with the problem is an [ErrSpec] and is found before real is
-// asked, sums of other lengths are an [ErrShape], and errors of real and ctx are passed on. What
-// it returns is NOT PRIVATE.
+// Fit returns coefficients within Tolerance/Lambda of the minimizer of J, in L2, for all possible records. It
+// calls real for the sums at an iterate exactly [Problem.Passes] times. An invalid problem is an [ErrSpec], found
+// before real is called; sums of wrong lengths are an [ErrShape]; errors of real and ctx are passed on. The result
+// is NOT PRIVATE.
 //
-// The passes are steps of Newton's method for penalties that fall to Lambda; path.go has
-// the proof that they are enough.
+// Each pass is one step of Newton's method, with penalties that decrease to Lambda. path.go proves that the passes
+// are enough.
 func Fit(ctx context.Context, p Problem, real func(ctx context.Context, beta []float64) (Sums, error)) ([]float64,
 	error) {
 	if err := p.Validate(); err != nil {
@@ -48,7 +47,7 @@ func Fit(ctx context.Context, p Problem, real func(ctx context.Context, beta []f
 	return beta, nil
 }
 
-// step moves beta by one step of Newton's method on J with the penalty mu.
+// step moves beta by one step of Newton's method on J with penalty mu.
 func (p Problem) step(ctx context.Context, beta []float64, mu float64, real Sums) error {
 	d := p.Width
 	if len(real.Gradient) != d || len(real.Hessian) != Triangle(d) {
@@ -78,10 +77,10 @@ func (p Problem) step(ctx context.Context, beta []float64, mu float64, real Sums
 	return nil
 }
 
-// chunk is the number of synthetic records in one step.
+// chunk is the number of synthetic records processed at a time.
 const chunk = 512
 
-// synthetic is the synthetic records' part of gradient and Hessian.
+// synthetic returns the synthetic records' part of the gradient and the Hessian.
 func (p Problem) synthetic(ctx context.Context, beta []float64) ([]float64, *mat.SymDense, error) {
 	d, m := p.Width, len(p.Synthetic)/p.Width
 	gradient, hessian := make([]float64, d), mat.NewSymDense(d, nil)
@@ -95,7 +94,7 @@ func (p Problem) synthetic(ctx context.Context, beta []float64) ([]float64, *mat
 		clear(part)
 		for r := range n {
 			x := p.Synthetic[(lo+r)*d : (lo+r+1)*d]
-			q := sigmoid(dot(beta, x)) // of being real
+			q := sigmoid(dot(beta, x)) // probability of being real
 			addTo(part, x, q*each)
 			to := scaled[r*d : (r+1)*d]
 			clear(to)
@@ -107,13 +106,13 @@ func (p Problem) synthetic(ctx context.Context, beta []float64) ([]float64, *mat
 	return gradient, hessian, nil
 }
 
-// newton is the step -H^-1 g.
+// newton returns the step -H^-1 g.
 func newton(gradient []float64, hessian *mat.SymDense) []float64 {
 	d := len(gradient)
 	step := mat.NewVecDense(d, nil)
 	var c mat.Cholesky
-	// H is above the penalty. Sums of nodes that do not follow the protocol may make it anything,
-	// and a ridge repairs that: a fit ends after its passes all the same.
+	// H is at least the penalty. Sums from nodes that violate the protocol may break that; a ridge then repairs H,
+	// so that a fit always ends after its passes.
 	for ridge := 0.0; ; ridge = max(2*ridge, 1e-12*mat.Norm(hessian, 1), 1e-200) {
 		h := mat.NewSymDense(d, nil)
 		h.CopySym(hessian)

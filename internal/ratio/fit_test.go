@@ -143,7 +143,7 @@ func TestFitMinimizes(t *testing.T) {
 			t.Errorf("the gradient is %v, the tolerance %v", rest, p.Tolerance)
 		}
 
-		// In steps, that holds for the exact gradient all the same.
+		// In whole steps the bound still holds for the exact gradient.
 		s := Steps{Width: width, Clip: clip, Bound: []int64{FinestBound, 1 << 30, 1 << 24}[i%3]}
 		p.Tolerance, p.Rounding = 0, s.Rounding()
 		fitted = testkit.Value(Fit(t.Context(), p, inSteps(s, units...)))

@@ -8,21 +8,19 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Pass adds up what a node's privacy units contribute to the sums of one iterate. It is for
-// one goroutine.
+// Pass adds up what a node's privacy units contribute to the sums of one iterate. It is not safe for concurrent
+// use.
 //
-// Gradients are added unit by unit in whole steps (see [Steps.Add]): they decide where the
-// fit ends, so that what a unit adds to them must be bounded. Hessians only say how the fit
-// goes there. They are added as floating point numbers, many records at a time, and made
-// whole once.
+// Gradients are added unit by unit in whole steps (see [Steps.Add]): they determine the result of the fit, so a
+// unit's contribution must be bounded. Hessians only affect the path to it. They are added in floating point, many
+// records at a time, and rounded to integers once.
 type Pass struct {
 	steps    Steps
 	beta     []float64
 	gradient []int64
 	units    int64
 	hessian  blas64.Symmetric
-	// scaled holds records times the root of their weight, rows of them since the last
-	// flush.
+	// scaled holds the records since the last flush, times the square root of their weight; rows counts them.
 	scaled []float64
 	rows   int
 }
@@ -42,7 +40,7 @@ func NewPass(s Steps, beta []float64) (*Pass, error) {
 	}, nil
 }
 
-// Add adds one privacy unit, whose records are as in [Steps.Add].
+// Add adds one privacy unit, with records as in [Steps.Add].
 func (p *Pass) Add(records []float64) error {
 	if err := p.steps.Add(p.gradient, p.beta, records); err != nil {
 		return err
@@ -76,8 +74,8 @@ func (p *Pass) flush() {
 	p.rows = 0
 }
 
-// Sums returns the sums in whole steps: the gradient, the number of units, and the Hessian's
-// upper triangle. Gradient and triangle are within Bound for each unit that was added.
+// Sums returns the sums in whole steps: the gradient, the number of units, and the Hessian's upper triangle.
+// Gradient and triangle are at most Bound for each unit added.
 func (p *Pass) Sums() []int64 {
 	p.flush()
 	d := p.steps.Width

@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// MostPasses is more than any problem takes: lambda is LeastLambda at least.
+// MostPasses exceeds the passes of every problem, since lambda is at least LeastLambda.
 const MostPasses = 750
 
-// Weights of the two sides of J, by the number of real units; see [weigh].
+// The weights of the two sides of J depend on the number of real units; see [weigh].
 const (
 	mostReal        = 4
 	syntheticWeight = 15.0 / 16
 	allWeight       = mostReal + syntheticWeight
 )
 
-// weigh is s(N) for N = units, where n are counted on.
+// weigh is s(N) for N = units, with n the public number of units.
 //
-// No unit moves the gradient of J further than with s = 1, by Clip/n: with G the sum of N
-// gradients and g another, all of length Clip at most,
+// No unit moves the gradient of J further than with s = 1, by Clip/n: with G the sum of N gradients and g one
+// more, all of length at most Clip,
 //
 //	|s(N+1) (G+g) - s(N) G|  <=  Clip (s(N+1) + N (s(N) - s(N+1)))  <=  Clip (s(N) - N s'(N))  <=  Clip
 //
-// since s falls and is convex; s - N s' is 1 up to N = 8 n, and 8 n/N above. And the real
-// records' weight s(N) N/n is 4 at most.
+// since s falls and is convex; s - N s' is 1 up to N = 8 n, and 8 n/N above. And the weight s(N) N/n of the real
+// records is at most 4.
 func weigh(units, n float64) float64 {
 	if units <= 8*n {
 		return 1 - units/(16*n)
@@ -31,30 +31,29 @@ func weigh(units, n float64) float64 {
 	return mostReal * n / units
 }
 
-// farthest bounds Clip |b| at the minimizer b of J with the penalty mu.
+// farthest bounds Clip |b| at the minimizer b of J with penalty mu.
 //
-// Why: with L = J without penalty, mu b = -grad L(b), and L is convex. So mu |b|² is at
-// most -grad L(0).b <= |b| Clip allWeight/2. It is also -grad L(b).b, a sum of terms
-// t/(1+exp(t)) with weights that add up to allWeight at most, and none is above 0.2785.
+// Why: let L be J without penalty. Then mu b = -grad L(b), and L is convex. So mu |b|² is at most -grad L(0).b <=
+// |b| Clip allWeight/2. It also equals -grad L(b).b, a sum of terms t/(1+exp(t)), each at most 0.2785, with
+// weights that add up to at most allWeight.
 func (p Problem) farthest(mu float64) float64 {
 	curved := p.Clip * p.Clip * allWeight / mu
 	return min(curved/2, math.Sqrt(0.2785*curved))
 }
 
-// Passes is the number of passes that [Fit] makes. It follows from public numbers, as do the
-// problems that are refused, with an [ErrSpec].
+// Passes is the number of passes that [Fit] makes. It follows from public numbers. Problems that are refused, with
+// an [ErrSpec], depend on public numbers only as well.
 func (p Problem) Passes() (int, error) {
 	path, err := p.path()
 	return len(path), err
 }
 
-// path returns the penalties along which [Fit] makes one step of Newton's method each. They
-// fall from one for which the minimizer is near zero to Lambda, and so slowly that the iterates
-// stay near the minimizers, whatever the records are: a short-step method that follows a path
-// (Nesterov and Nemirovskii 1994), for the kind of functions that logistic losses are (Bach,
-// "Self-concordant analysis for logistic regression", 2010; the same scheme in Marteau-Ferey,
-// Bach, Rudi, "Globally convergent Newton methods for ill-conditioned generalized
-// self-concordant losses", 2019).
+// path returns the penalties at which [Fit] makes one step of Newton's method each. They decrease from a penalty
+// whose minimizer is near zero to Lambda, slowly enough that the iterates stay near the minimizers for all
+// records. This is a short-step path-following method (Nesterov and Nemirovskii 1994), for generalized
+// self-concordant functions such as logistic losses (Bach, "Self-concordant analysis for logistic regression",
+// 2010; the same scheme in Marteau-Ferey, Bach, Rudi, "Globally convergent Newton methods for ill-conditioned
+// generalized self-concordant losses", 2019).
 //
 // Proof. Let F be J with the penalty mu, g and H its gradient and Hessian at an iterate b, R
 // the length of features, |x|_A² = x'Ax, and
@@ -79,8 +78,8 @@ func (p Problem) Passes() (int, error) {
 //
 //	v  <=  (v + (1-q) R|b|) / q                                                    (3)
 //
-// To bound |b|: let a be the minimizer of F and r = R|b-a|. g is the mean of H over the way
-// from a to b, times b-a, and by (1) that mean is (1-exp(-r))/r H at least; hence
+// To bound |b|, let a be the minimizer of F and r = R|b-a|. g is b-a times the mean of H on the line from a to b.
+// By (1) that mean is at least (1-exp(-r))/r H; hence
 //
 //	1 - exp(-r)  <=  v                                                             (4)
 //
@@ -89,7 +88,7 @@ func (p Problem) Passes() (int, error) {
 func (p Problem) path() ([]float64, error) {
 	const aim = 0.52 // (2) leaves most room for (3) there
 	const slack = 1 + 0x1p-17
-	length := p.Clip * (1 + 0x1p-19) // of features as nodes take them
+	length := p.Clip * (1 + 0x1p-19) // the length of the features that nodes compute
 	mu := max(p.Lambda, length*length*allWeight/(2*aim))
 	v := length * length * allWeight / (2 * mu) // at zero, as |g| <= length allWeight/2
 	enough := -math.Expm1(-p.Clip * p.tolerance() / p.Lambda)

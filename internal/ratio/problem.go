@@ -11,28 +11,28 @@ type Problem struct {
 	// [Features.At] makes them.
 	Synthetic []float64
 	Width     int
-	// Clip is the L2 norm that no vector of a record passes.
+	// Clip is the L2 norm that no record's vector exceeds.
 	Clip float64
 	// Lambda is the weight of the penalty, above zero.
 	Lambda float64
-	// Records is n, by which the sums over real records are divided: a public
-	// constant. It need not be their true number, but for the weights to be right.
+	// Records is n, the public constant by which sums over real records are divided. Only the scale of the weights
+	// needs it to be the true number.
 	Records float64
-	// Rounding bounds the L2 distance of the mean over units of gradients from the exact one, as in [Steps.Rounding].
-	// Zero for exact sums.
+	// Rounding bounds the L2 distance between the computed mean of the units' gradients and the exact one, as in
+	// [Steps.Rounding]. Zero for exact sums.
 	Rounding float64
-	// Tolerance is Lambda times the largest distance from the minimizer, rounding
-	// included. It is a part of the sensitivity. Zero for [Problem.DefaultTolerance].
+	// Tolerance is Lambda times the largest distance from the minimizer, rounding included. It is part of the
+	// sensitivity. Zero means [Problem.DefaultTolerance].
 	Tolerance float64
 }
 
-// mostCurved bounds Clip²/Lambda, and with it the passes of a fit: some 7.6 times its root.
+// mostCurved bounds Clip²/Lambda, and so the number of passes of a fit: about 7.6 times its square root.
 const mostCurved = 1 << 13
 
-// LeastLambda is the smallest lambda for features of this length, whatever else a problem has.
+// LeastLambda is the smallest lambda for features of this length; a problem may need a larger one.
 func LeastLambda(clip float64) float64 { return clip * clip / mostCurved }
 
-// Validate says which number cannot be used, as an [ErrSpec].
+// Validate reports which number is unusable, as an [ErrSpec].
 func (p Problem) Validate() error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("fit: %w: "+format, append([]any{ErrSpec}, args...)...)
@@ -70,31 +70,30 @@ func (p Problem) Validate() error {
 	return nil
 }
 
-// least is the smallest tolerance there may be: rounding moves the minimizer by a part of it.
+// least is the smallest allowed tolerance. The distance by which rounding moves the minimizer is a part of it.
 func (p Problem) least() float64 { return 8 * p.inexact() }
 
-// inexact bounds how far the computed gradient of J is from the exact one, in L2, at all
-// iterates: what is rounded in sums, and what float64 may lose over d terms in a score, and
-// chunk + m/chunk in a sum.
+// inexact bounds, in L2 and at all iterates, the error of the computed gradient of J: the rounding of sums, and
+// what float64 may lose over d terms in a score and over chunk + m/chunk terms in a sum.
 func (p Problem) inexact() float64 {
 	terms := 2*p.Width + chunk + len(p.Synthetic)/p.Width/chunk + 16
 	lost := 0x1p-53 * float64(terms) * p.Clip * (1 + p.farthest(p.Lambda) + 1)
 	return mostReal*p.Rounding + (mostReal+1)*lost
 }
 
-// mostBent is the largest share of lambda that Hessians may be off.
+// mostBent is the largest allowed error of Hessians, relative to lambda.
 const mostBent = 1.0 / 8
 
-// bent bounds how far computed Hessians of J are from the exact ones, in the spectral norm and
-// relative to lambda. A node that has units rounds each entry once, by half a step of
-// Clip Rounding/(2 sqrt d), and float64 loses less than 2^-36 of Clip² in an entry.
+// bent bounds the error of computed Hessians of J in the spectral norm, relative to lambda. A node that has units
+// rounds each entry once, by half a step of Clip Rounding/(2 sqrt d), and float64 loses less than 2^-36 of Clip²
+// in an entry.
 func (p Problem) bent() float64 {
 	d := float64(p.Width)
 	return (mostReal*math.Sqrt(d)*p.Clip*p.Rounding/4 + allWeight*d*p.Clip*p.Clip*0x1p-36) / p.Lambda
 }
 
-// DefaultTolerance is Clip/(1000 n), with which inexact fitting adds 0.2% to the
-// sensitivity, or more where rounding asks for it.
+// DefaultTolerance is Clip/(1000 n), so that inexact fitting adds 0.2% to the sensitivity, or more if rounding
+// requires it.
 func (p Problem) DefaultTolerance() float64 {
 	return max(p.Clip/(1000*p.Records), p.least())
 }

@@ -7,26 +7,24 @@ import (
 )
 
 const (
-	// MostUnits is the largest number of privacy units whose sums are added up: rounding
-	// is bounded for that many.
+	// MostUnits is the largest number of privacy units in a sum; the rounding bound holds up to it.
 	MostUnits = 1 << 24
 	// FinestBound keeps the sums of MostUnits within 2^60.
 	FinestBound = 1 << 36
 )
 
-// Steps is how sums are made of whole numbers: Bound steps stand for Clip in a gradient
-// and for Clip² in a Hessian. Nodes add up such numbers and nothing else, so that what a
-// unit adds depends on no other unit, by not one bit.
+// Steps defines how sums are made of integers: Bound steps stand for Clip in a gradient and for Clip² in a
+// Hessian. Nodes add up only such integers, so that no bit of a unit's contribution depends on another unit.
 type Steps struct {
 	Width int     // of the features
 	Clip  float64 // of the features
 	Bound int64   // from 1 to FinestBound, for sums that get no noise
 }
 
-// Triangle is the number of a Hessian's entries on and above its diagonal, which are sent row by row.
+// Triangle is the number of entries on and above the diagonal of a Hessian, which are sent row by row.
 func Triangle(width int) int { return width * (width + 1) / 2 }
 
-// Validate says which number cannot be used, as an [ErrSpec].
+// Validate reports which number is unusable, as an [ErrSpec].
 func (s Steps) Validate() error {
 	switch {
 	case s.Width < 1:
@@ -39,14 +37,14 @@ func (s Steps) Validate() error {
 	return nil
 }
 
-// Add adds one privacy unit to a sum of gradients, of length Width, at the coefficients
-// beta. Records holds the vectors of its k records, shape [k, Width], as [Features.At] makes
-// them; a unit without records adds nothing. What is added is the mean over the records of
-// (p-1) x, with p = 1/(1 + exp(-beta.x)), in whole steps, and has an L2 norm of at most
-// Bound: that is checked on the whole numbers, and holds for whatever records and beta are.
-// What is not finite counts as zeros.
+// Add adds one privacy unit to a sum of gradients, of length Width, at the coefficients beta. records holds the
+// vectors of its k records, shape [k, Width], as [Features.At] makes them; a unit without records adds nothing.
+// The unit adds the mean over its records of (p-1) x, with p = 1/(1 + exp(-beta.x)), in whole steps.
 //
-// It fails with [ErrShape] for slices of other lengths.
+// The added vector has an L2 norm of at most Bound. This is checked on the integers, and holds for all records and
+// all beta. Values that are not finite count as zeros.
+//
+// It fails with [ErrShape] for slices of wrong lengths.
 func (s Steps) Add(gradient []int64, beta, records []float64) error {
 	d := s.Width
 	if err := s.Validate(); err != nil {
@@ -69,11 +67,10 @@ func (s Steps) Add(gradient []int64, beta, records []float64) error {
 	return nil
 }
 
-// Rounding is how far the mean over units of decoded gradients is from the exact one at
-// most, in L2: 2 steps in each entry. Rounding takes half a step, or one where it was
-// cut towards zero; what float64 loses is less than another step while Clip |beta|
-// (Width+2) Bound is below 2^52. (The iterates of a [Fit] have Clip |beta| below 110; see
-// [Problem.Passes].)
+// Rounding bounds the L2 distance between the decoded mean of the units' gradients and the exact one: 2 steps in
+// each entry. Rounding takes half a step, or one if the entry was cut towards zero. float64 loses less than
+// another step while Clip |beta| (Width+2) Bound is below 2^52. (The iterates of a [Fit] have Clip |beta| below
+// 110; see [Problem.Passes].)
 func (s Steps) Rounding() float64 {
 	return 2 * math.Sqrt(float64(s.Width)) * s.Clip / float64(s.Bound)
 }
@@ -81,7 +78,7 @@ func (s Steps) Rounding() float64 {
 // Entries is the length of the sums of a pass.
 func (s Steps) Entries() int { return s.Width + 1 + Triangle(s.Width) }
 
-// Decode turns the sums of passes, added up, into numbers.
+// Decode converts added sums of passes to numbers.
 func (s Steps) Decode(steps []int64) (Sums, error) {
 	if len(steps) != s.Entries() {
 		return Sums{}, fmt.Errorf("sums of a pass: %w: %d numbers for %d features", ErrShape, len(steps), s.Width)
@@ -99,8 +96,7 @@ func (s Steps) Decode(steps []int64) (Sums, error) {
 	return sums, nil
 }
 
-// addSteps adds v in whole steps, of which Bound are whole, of an L2 norm of at most
-// Bound.
+// addSteps adds v in steps; Bound steps stand for whole. The added vector has an L2 norm of at most Bound.
 func (s Steps) addSteps(sum []int64, v []float64, whole float64) {
 	shorten(v, whole)
 	scale := float64(s.Bound) / whole
@@ -108,7 +104,7 @@ func (s Steps) addSteps(sum []int64, v []float64, whole float64) {
 	for i, x := range v {
 		steps[i] = int64(math.RoundToEven(x * scale))
 	}
-	// To the nearest is twice as good as towards zero, and may pass the bound.
+	// Rounding to nearest is twice as exact as rounding towards zero, but may exceed the bound.
 	for slack := 0x1p-50; !within(steps, s.Bound); slack *= 2 {
 		for i, x := range v {
 			steps[i] = int64(x * scale)
@@ -120,7 +116,7 @@ func (s Steps) addSteps(sum []int64, v []float64, whole float64) {
 	}
 }
 
-// within is whether the L2 norm is at most bound.
+// within reports whether the L2 norm is at most bound.
 func within(steps []int64, bound int64) bool {
 	var high, low uint64 // of the sum of squares, each at most 2^72
 	for _, x := range steps {

@@ -2,19 +2,18 @@ package ratio
 
 import "math"
 
-// Wanted is a fit to be released: the values that follow from its public numbers, the same at the fitting server and at
-// readers of the release.
+// Wanted is a fit to be released, with the values that follow from its public numbers. The fitting server and
+// readers of the release compute the same ones.
 type Wanted struct {
 	Problem Problem // with rounding and tolerance
 	Steps   Steps
 	Lattice Lattice
-	// L2 and L1 bound in steps of the lattice how far a privacy unit moves the
-	// coefficients, rounded as they are.
+	// L2 and L1 bound, in steps of the lattice, how far a privacy unit moves the rounded coefficients.
 	L2, L1 int64
 }
 
-// NewWanted fills in what sums in the finest steps, over MostUnits units at most, ask for. It
-// refuses what a fixed number of passes is not proven to fit.
+// NewWanted fills in the values for sums in the finest steps over at most MostUnits units. It refuses a problem
+// for which a fixed number of passes is not proven to be enough.
 func NewWanted(p Problem) (*Wanted, error) {
 	w := &Wanted{Problem: p, Steps: Steps{Width: p.Width, Clip: p.Clip, Bound: FinestBound}}
 	w.Problem.Rounding = w.Steps.Rounding()
@@ -38,7 +37,7 @@ func NewWanted(p Problem) (*Wanted, error) {
 	return w, err
 }
 
-// Scale is the noise scale in coefficients for a noise scale in steps of the lattice.
+// Scale converts a noise scale in steps of the lattice to one in coefficients.
 func (w *Wanted) Scale(kind NoiseKind, steps float64) Noise {
 	return Noise{Kind: kind, Scale: math.Abs(steps) * w.Lattice.Step()}
 }

@@ -5,13 +5,14 @@ import (
 	"math"
 )
 
-// LogWeights are the logarithms of weights, which do not overflow: of exp(beta.x) for records x,
-// shape [m, len(beta)], divided by what noise on beta adds on average: without noise the estimated
-// ratio of densities, with it an unbiased estimate of what beta without noise would give. The
-// weights are not normalized: their mean is 1 as far as the regression is right. To normalize them
-// brings a bias back, of the order of the weights' variance over the noise.
+// LogWeights returns the logarithms of weights, which do not overflow: of exp(beta.x) for records x, shape [m,
+// len(beta)], divided by the factor that noise on beta adds on average. Without noise this is the estimated
+// density ratio; with noise it is an unbiased estimate of the weight without noise.
 //
-// Errors are [ErrShape], [ErrSpec], a [RangeError], and [ErrWeights] for what is not finite.
+// The weights are not normalized: their mean is 1 as far as the regression is right. Normalizing them brings back
+// a bias, of the order of the variance of the weights over the noise.
+//
+// Errors are [ErrShape], [ErrSpec], a [RangeError], and [ErrWeights] for values that are not finite.
 func LogWeights(beta, x []float64, noise Noise) ([]float64, error) {
 	d := len(beta)
 	if err := noise.Validate(); err != nil {
@@ -35,8 +36,7 @@ func LogWeights(beta, x []float64, noise Noise) ([]float64, error) {
 	return logs, nil
 }
 
-// SelfNormalized are weights of mean 1, proportional to the exponentials of logs, which
-// are finite.
+// SelfNormalized returns weights with mean 1, proportional to the exponentials of logs, which must be finite.
 func SelfNormalized(logs []float64) []float64 {
 	if len(logs) == 0 {
 		return nil
@@ -56,9 +56,8 @@ func SelfNormalized(logs []float64) []float64 {
 	return weights
 }
 
-// EffectiveSize is (sum w)²/(sum w²), the number of equally weighted records of which a
-// mean has the same variance (Kish 1965): between 1 and their number. What is wrong
-// with weights is an [ErrWeights].
+// EffectiveSize is (sum w)²/(sum w²): the number of equally weighted records whose mean has the same variance
+// (Kish 1965), between 1 and the number of records. Unusable weights are an [ErrWeights].
 func EffectiveSize(weights []float64) (float64, error) {
 	largest, err := largestWeight(weights)
 	if err != nil {
@@ -72,10 +71,9 @@ func EffectiveSize(weights []float64) (float64, error) {
 	return sum * sum / squares, nil
 }
 
-// Resample draws n rows with expected numbers proportional to their weights, by
-// systematic resampling (Kitagawa 1996): row i comes up floor(n w_i/sum) times or once
-// more. Rows come in order. The one random number is made of the seed and protects
-// nothing: who knows the weights may know the rows.
+// Resample draws n rows with expected counts proportional to their weights, by systematic resampling (Kitagawa
+// 1996): row i occurs floor(n w_i/sum) times or once more. Rows are in order. Its one random number follows from
+// the seed and protects nothing: a reader who may know the weights may know the rows.
 func Resample(weights []float64, n int, seed uint64) ([]int, error) {
 	largest, err := largestWeight(weights)
 	if err != nil {
@@ -88,7 +86,7 @@ func Resample(weights []float64, n int, seed uint64) ([]int, error) {
 	for i, w := range weights {
 		if w > 0 {
 			sum += w / largest
-			last = i // where rounding would lead past the end
+			last = i // rounding may lead past the end
 		}
 	}
 	rows := make([]int, 0, n)
@@ -104,7 +102,7 @@ func Resample(weights []float64, n int, seed uint64) ([]int, error) {
 	return rows, nil
 }
 
-// uniform is a number in [0, 1) made of the seed by SplitMix64 (Steele, Lea, Flood 2014).
+// uniform is a number in [0, 1) derived from the seed by SplitMix64 (Steele, Lea, Flood 2014).
 func uniform(seed uint64) float64 {
 	z := seed + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -14,20 +14,20 @@ const (
 	// MostDirections bounds the directions, and mostEntries the numbers of a sum.
 	MostDirections = 300
 	mostEntries    = 1 << 17
-	// offset is the number besides the directions, of length 1, before all are made one unit vector.
+	// offset is the additional number beside the normalized directions, before the whole vector is normalized.
 	offset = 0.3
 )
 
-// The weights of a record's parts: of its products of pairs, and of its directions in its class. Their
-// squares add up to 1.
+// The weights of a record's two parts: the products of its pairs, and its directions in its class. Their squares
+// add up to 1.
 var (
 	pairWeight  = math.Sqrt(0.69)
 	classWeight = math.Sqrt(1 - 0.69)
 )
 
-// Directions turn the strokes of an image to a unit vector: (strokes - mean) x matrix, made one of length 1,
-// with the number offset beside it, and all of it made one of length 1 again. It is public and follows from
-// no real record. It is safe for use by several goroutines at once.
+// Directions maps the strokes of an image to a unit vector: (strokes - mean) x matrix is normalized, the number
+// offset is added, and the result is normalized again. The map is public and depends on no real record. It is safe
+// for concurrent use.
 type Directions struct {
 	image   partition.Image
 	classes int
@@ -71,26 +71,26 @@ func NewDirections(image *partition.Image, classes int, mean, matrix []float32) 
 // Width is the length of a vector.
 func (d *Directions) Width() int { return d.matrix.Cols + 1 }
 
-// triangle is the number of pairs of directions, each with itself too.
+// triangle is the number of pairs of directions, including each with itself.
 func (d *Directions) triangle() int { return d.Width() * (d.Width() + 1) / 2 }
 
 // Entries is the length of a sum: the pairs, and the directions of each class.
 func (d *Directions) Entries() int { return d.triangle() + d.classes*d.Width() }
 
-// Vectors makes unit vectors of images. It is not safe for concurrent use.
+// Vectors computes unit vectors of images. It is not safe for concurrent use.
 type Vectors struct {
 	*Directions
 	finder
 	strokes, at []float32
 }
 
-// Vectors makes room for them.
+// Vectors allocates the memory for vectors.
 func (d *Directions) Vectors() *Vectors {
 	return &Vectors{Directions: d, finder: finder{image: d.image}}
 }
 
-// Of returns the vectors of n images x, shape [n, Width], until the next call. One with strokes that are
-// no numbers is NaN.
+// Of returns the vectors of n images x, shape [n, Width], valid until the next call. The vector of an image with
+// strokes that are not numbers is NaN.
 func (v *Vectors) Of(x []float32, n int) []float32 {
 	size, count, cols, width := v.Directions.image.Size(), v.matrix.Rows, v.matrix.Cols, v.Width()
 	v.strokes, v.at = tensor.Resize(v.strokes, n*count), tensor.Resize(v.at, n*width)
@@ -119,9 +119,9 @@ func (v *Vectors) Of(x []float32, n int) []float32 {
 	return v.at
 }
 
-// terms writes what a record with the unit vector z adds to a sum: its pairs, and itself in its class. Their
-// norm is at most 1: the matrix z zT has the norm 1 and is symmetric, so that each pair stands for two of its
-// numbers and counts times the root of 2; and the squares of the two parts' weights add up to 1.
+// terms writes what a record with the unit vector z adds to a sum: its pairs, and itself in its class. Their norm
+// is at most 1. The matrix z zT has norm 1 and is symmetric, so each pair stands for two of its entries and is
+// multiplied by the square root of 2. The squares of the two parts' weights add up to 1.
 func terms(dst []float64, z []float32) {
 	at := 0
 	for i, a := range z {
@@ -138,8 +138,8 @@ func terms(dst []float64, z []float32) {
 	}
 }
 
-// Sums reads a sum of whole steps, of which bound stand for 1: the products of all pairs, shape [Width, Width],
-// and the vectors of each class, shape [classes, Width].
+// Sums decodes a sum in steps, where bound steps stand for 1: the products of all pairs, shape [Width, Width], and
+// the vectors of each class, shape [classes, Width].
 func (d *Directions) Sums(steps []int64, bound int64) (products, classes []float64, err error) {
 	if len(steps) != d.Entries() {
 		return nil, nil, fmt.Errorf("a sum of %d numbers where %d were asked for; install matching versions of "+
@@ -163,8 +163,8 @@ func (d *Directions) Sums(steps []int64, bound int64) (products, classes []float
 	return products, classes, nil
 }
 
-// Spread is the largest that noise on the products comes to in any direction, about: the spectral norm of a symmetric
-// matrix of noise, for sums with noise of the given multiplier.
+// Spread is approximately the largest effect of the noise on the products in any direction: the spectral norm of a
+// symmetric noise matrix, for sums with noise of the given multiplier.
 func (d *Directions) Spread(sigma float64) float64 {
 	return sigma / pairWeight * math.Sqrt(2*float64(d.Width()))
 }

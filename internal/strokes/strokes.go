@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// cells is the number of rows and columns of the grid, coarse that of the image of half the size.
+	// cells is the number of rows and columns of the grid; coarse is that for the image at half the size.
 	cells, coarse = 7, 4
-	// turns is the number of directions in which brightness rises, half of them the opposites of others.
+	// turns is the number of directions in which brightness rises; half of them are opposites of the others.
 	turns = 8
 	// perChannel is the number of strokes of a channel.
 	perChannel = turns*(cells*cells+coarse*coarse) + cells*cells
@@ -39,7 +39,7 @@ type plane struct {
 	at            []float32
 }
 
-// take copies a channel of an image, its pixels in [0, 1].
+// take copies a channel of an image with pixels in [0, 1].
 func (p *plane) take(image partition.Image, x []float32, channel int) {
 	p.height, p.width, p.at = image.Height, image.Width, p.at[:0]
 	for i := channel; i < len(x); i += image.Channels {
@@ -47,7 +47,7 @@ func (p *plane) take(image partition.Image, x []float32, channel int) {
 	}
 }
 
-// halve takes another plane at half the size; a last odd row or column is left out.
+// halve makes a plane of half the size; it leaves out an odd last row or column.
 func (p *plane) halve(of *plane) {
 	p.height, p.width, p.at = of.height/2, of.width/2, p.at[:0]
 	for y := range p.height {
@@ -90,7 +90,7 @@ func (p *plane) brightness(dst []float32) {
 	}
 }
 
-// compass has the turns but for the opposites.
+// compass holds one of each pair of opposite turns.
 var compass = func() (all [turns / 2][2]float32) {
 	for k := range all {
 		sin, cos := math.Sincos(2 * math.Pi * float64(k) / turns)
@@ -99,7 +99,7 @@ var compass = func() (all [turns / 2][2]float32) {
 	return all
 }()
 
-// finder finds strokes. It is not safe for concurrent use.
+// finder computes strokes. It is not safe for concurrent use.
 type finder struct {
 	image       partition.Image
 	whole, half plane

@@ -12,7 +12,7 @@ import (
 // Sum asks for the sum of the products of pairs of directions, and of directions by class, over all records.
 var Sum = question.Kind{Name: "strokes", Read: question.Typed(readSum), Streams: true}
 
-// The fixed-point units that aggregators take.
+// The fixed-point units that aggregators accept.
 const (
 	minBound = 1 << 8
 	maxBound = 1 << 20
@@ -50,7 +50,7 @@ func (d *Directions) shape(bound int64) question.Shape {
 	return question.Shape{Sum: &question.Vector{Entries: d.Entries(), Bound: bound, Rate: 1}}
 }
 
-// Round is the question, as nodes are sent it.
+// Round is the question in the form that nodes are sent.
 func (d *Directions) Round(number uint64, mean []float32, bound int64, nothing bool) *conclavev1.Round {
 	r := question.Ask(Sum.Name, &conclavev1.StrokeSum{
 		Mean: safetensors.Bytes(mean), Directions: safetensors.Bytes(d.matrix.Data), Bound: uint64(bound),
@@ -62,9 +62,9 @@ func (d *Directions) Round(number uint64, mean []float32, bound int64, nothing b
 
 // sum adds up what all records add, in whole steps.
 //
-// A unit of k records adds for each of them whole numbers with an L2 norm of at most bound/k, so at most bound
-// in all, whatever their classes; [gnmax.AppendEncoded] checks that on the whole numbers themselves. A record whose
-// strokes are no numbers adds nothing, and no error says so.
+// For each of its k records a unit adds integers with an L2 norm of at most bound/k, so at most bound in total,
+// for all classes; [gnmax.AppendEncoded] checks that on the integers themselves. A record whose strokes are not
+// numbers adds nothing, without an error.
 func (d *Directions) sum(s *question.Site, bound int64) ([]int64, error) {
 	return s.Add(d.Entries(), func() question.Adder {
 		v, width, pairs := d.Vectors(), d.Width(), d.triangle()
@@ -75,7 +75,7 @@ func (d *Directions) sum(s *question.Site, bound int64) ([]int64, error) {
 				_, of := b.Place(i)
 				fixed, err := gnmax.NewFixedPoint(1, max(1, bound/int64(of)))
 				if err != nil || bound < int64(of) {
-					continue // a unit of more records than steps adds nothing
+					continue // a unit with more records than steps adds nothing
 				}
 				terms(values, all[i*width:(i+1)*width])
 				if steps, err = gnmax.AppendEncoded(steps[:0], fixed, values); err != nil {

@@ -10,17 +10,15 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Limits of a round's demands on a node:
+// Limits on what a round may ask of a node:
 const (
-	// maxParameters bounds the weights of all teachers of a run: with the
-	// optimizer's two moments 6 GiB.
+	// maxParameters bounds the weights of all teachers of a run: 6 GiB with the optimizer's two moments.
 	maxParameters = 1 << 29
 	maxSteps      = 10_000
 	// maxBatch is small, since teachers with fewer records do the work of a whole batch.
 	maxBatch  = 1 << 12
 	maxHidden = 4096
-	// maxRate keeps weights finite over any number of steps: one of Adam moves
-	// a weight by about the rate.
+	// maxRate keeps weights finite for any number of steps: one step of Adam moves a weight by about the rate.
 	maxRate = 100
 )
 
@@ -29,8 +27,8 @@ type records struct {
 	classes []int
 }
 
-// batch is the content of a question to teachers: how they learn, what they learn from in the round, and the records to
-// judge.
+// batch is the content of a question to teachers: how they train, what they train on in the round, and the records
+// to judge.
 type batch interface {
 	GetTeacher() *conclavev1.TeacherSpec
 	GetTraining() *conclavev1.Tensor
@@ -47,11 +45,10 @@ type asked struct {
 	training, queries records
 }
 
-// coin says that teachers answer by chance, and learn nothing.
+// coin reports whether teachers answer at random and train nothing.
 func (a *asked) coin() bool { return a.vote == conclavev1.TeacherSpec_VOTE_COIN }
 
-// readBatch checks all of a batch, so that nothing is trained for one that
-// cannot be answered.
+// readBatch checks the whole batch, so that nothing is trained for one that cannot be answered.
 func readBatch(p *question.Public, q batch) (a *asked, err error) {
 	teacher := q.GetTeacher()
 	if teacher == nil {
@@ -76,8 +73,8 @@ func readBatch(p *question.Public, q batch) (a *asked, err error) {
 	return a, nil
 }
 
-// readRecords unpacks generated records. A record that no encoder makes is
-// refused: a clamped one would be another question than was asked.
+// readRecords unpacks generated records. It refuses a record that no encoder makes: clamping it would answer
+// another question than was asked.
 func readRecords(p *question.Public, t *conclavev1.Tensor, classes []uint32) (records, error) {
 	rows := 0
 	if t != nil {
@@ -99,7 +96,7 @@ func readRecords(p *question.Public, t *conclavev1.Tensor, classes []uint32) (re
 		return records{}, err
 	}
 	for i, v := range x {
-		if !(v >= 0 && v <= 1) { // not a number is neither
+		if !(v >= 0 && v <= 1) { // also true for NaN
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				return records{}, errors.New("a generated record is not finite: the student's training has diverged; " +
 					"lower its learning rates")

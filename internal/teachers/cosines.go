@@ -10,15 +10,14 @@ import (
 	"github.com/conclave-dp/conclave/projection"
 )
 
-// cosines are a node's records as coefficients of images, which stay the same over
-// rounds.
+// cosines holds a node's records as cosine coefficients of images, which stay the same over rounds.
 type cosines struct {
 	basis    *projection.Projection
 	examples []ensemble.Examples
 }
 
-// cosineSide returns k of a number of coefficients, those of k x k frequencies in each
-// channel of the schema's images, and refuses other numbers.
+// cosineSide returns k for count coefficients, those of the k x k lowest frequencies in each channel of the
+// schema's images. It refuses other counts.
 func cosineSide(p *question.Public, count int) (int, error) {
 	image := p.Schema.Image
 	if image == nil {
@@ -32,7 +31,7 @@ func cosineSide(p *question.Public, count int) (int, error) {
 	return side, nil
 }
 
-// asCosines returns the site's examples as coefficients, made once, with their basis.
+// asCosines returns the site's examples as coefficients, computed once, with their basis.
 func asCosines(s *question.Site, count int) (*cosines, error) {
 	m := question.Memory[memory](s.Public)
 	if m.cosines != nil && m.cosines.basis.Spec().Directions == count {
@@ -60,7 +59,7 @@ func asCosines(s *question.Site, count int) (*cosines, error) {
 	return c, nil
 }
 
-// projected are records of a view as coefficients.
+// projected is a view of records as coefficients.
 type projected struct {
 	of ensemble.View
 	*cosines

@@ -16,8 +16,8 @@ type message interface {
 	proto.Message
 }
 
-// drawn replaces the records of a valid batch by uniform numbers, each of some class up to the batch's own. They are
-// public, like a student's generated records.
+// drawn replaces the records of a valid batch by uniform random numbers, each with a class up to the batch's
+// largest. They are public, like a student's generated records.
 func drawn[B message](params []byte, rng *rand.Rand) []byte {
 	var none B
 	q := none.ProtoReflect().Type().New().Interface().(B)

@@ -6,25 +6,24 @@ import (
 	"sync"
 )
 
-// energyFloor keeps the gradient of a distance finite if a record is met exactly.
+// energyFloor keeps the gradient of a distance finite where two records are equal.
 const energyFloor = 1e-2
 
-// energyRows is how many real records are looked at at a time.
+// energyRows is the number of real records processed at a time.
 const energyRows = 64
 
-// energyGradients calls visit with every teacher's gradients at the queries, of a critic
-// that needs no training. The score of a record x of class c is
+// energyGradients calls visit with every teacher's gradients at the queries, for a critic that needs no training.
+// The score of a record x of class c is
 //
 //	sum over the teacher's records r of c of: mean over generated g of c |x-g| - |x-r|
 //
-// whose expectation over x is the energy distance between the two, up to what does not
-// depend on x (Székely and Rizzo 2013): it draws x to the real records and away from the
-// generated ones. It is a sum over records, so that the mean of many teachers' gradients
-// is that of all their records together, however few each has. A generator's loss is
-// minus the score.
+// whose expectation over x is the energy distance between the two, up to a constant (Székely and Rizzo 2013). It
+// moves x towards the real records and away from the generated ones. It is a sum over records, so the mean of many
+// teachers' gradients is that of all their records together, even if each has few. A generator's loss is minus the
+// score.
 func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 	d, n := l.asked.spec.Features, len(l.queries.classes)
-	push := make([]float32, n*d) // from the generated records, of each real record
+	push := make([]float32, n*d) // the gradient from the generated records, for each real record
 	byClass := make([][]int, l.asked.spec.Classes)
 	for i, c := range l.training.classes {
 		byClass[c] = append(byClass[c], i)
@@ -48,7 +47,7 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 				own := l.examples[t].Seen(d)
 				for c, of := range queries {
 					n := own.Len(c)
-					if n == 0 { // as much work as of one record
+					if n == 0 { // the same work as with one record
 						for _, q := range of {
 							pull(spare, l.queries.x[q*d:(q+1)*d], l.queries.x[q*d:(q+1)*d], 1)
 						}
@@ -81,7 +80,7 @@ func (l *lesson) energyGradients(visit func(teacher int, dx []float32)) {
 	wg.Wait()
 }
 
-// pull adds to dx the gradient of weight times |x-r| by x.
+// pull adds to dx the gradient of weight times |x-r| with respect to x.
 func pull(dx, x, r []float32, weight float32) {
 	var squares float32
 	for j, v := range x {

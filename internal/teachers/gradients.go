@@ -16,20 +16,20 @@ import (
 
 type gradientsAsked struct {
 	asked
-	// seen is the length of a gradient, by the features that teachers see; each is the number of values by which
-	// it is sent.
+	// seen is the length of a gradient with respect to the features that teachers see; each is the number of
+	// values that represent it.
 	seen, each int
 	// projection is nil if gradients are not projected.
 	projection *projection.Projection
-	// fixed turns a teacher's vector into whole numbers, of a sum only.
+	// fixed converts a teacher's vector to integers, only for a sum.
 	fixed gnmax.FixedPoint
 }
 
 // numbers is the length of a teacher's gradients at all records together.
 func (g *gradientsAsked) numbers() int { return len(g.asked.queries.classes) * g.each }
 
-// readGradients checks the part that votes on gradients and sums of gradients share. For votes the projection needs
-// bins.
+// readGradients checks what votes on gradients and sums of gradients have in common. For votes the projection
+// needs bins.
 func readGradients(
 	p *question.Public, q batch, to *conclavev1.Projection, clip float64, bins int,
 ) (*gradientsAsked, error) {
@@ -55,9 +55,8 @@ func readGradients(
 	return g, nil
 }
 
-// steps calls visit with every teacher's steps at all records, shape [records,
-// g.each]: a step is the direction in which its generator's loss falls. Calls come
-// at the same time from several goroutines; a vector is valid during its call.
+// steps calls visit with every teacher's steps at all records, shape [records, g.each]: a step is the direction in
+// which its generator's loss falls. Several goroutines call visit concurrently; a vector is valid during the call.
 func (l *lesson) steps(g *gradientsAsked, visit func(teacher int, steps []float32) error) error {
 	n := len(l.queries.classes)
 	pool := sync.Pool{New: func() any {
@@ -77,11 +76,11 @@ func (l *lesson) steps(g *gradientsAsked, visit func(teacher int, steps []float3
 	return errors.Join(err, failed)
 }
 
-// stepper is one goroutine's memory.
+// stepper is the memory of one goroutine.
 type stepper struct{ out, projected []float32 }
 
-// steps converts gradients by a network's inputs to steps of records: in the units of the features that the network
-// sees, without the class, and projected if requested.
+// steps converts gradients with respect to a network's inputs to steps of records: in the units of the features
+// that the network sees, without the class, and projected if requested.
 func (s *stepper) steps(l *lesson, g *gradientsAsked, dx []float32) []float32 {
 	n, features := len(l.queries.classes), g.seen
 	in := len(dx) / n
@@ -125,15 +124,15 @@ func (l *lesson) gradientVotes(g *gradientsAsked, round uint64) ([]uint8, error)
 	return votes, nil
 }
 
-// gradientSum returns the sum of the teachers' clipped steps in fixed point. Sums
-// of whole numbers do not depend on their order.
+// gradientSum returns the sum of the teachers' clipped steps in fixed point. Integer sums do not depend on their
+// order.
 func (l *lesson) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
 	sum := make([]int64, g.numbers())
 	var mu sync.Mutex
 	add := func(vector []float32) error {
 		steps, err := gnmax.Encode(g.fixed, vector)
 		if errors.Is(err, gnmax.ErrVector) {
-			return nil // a diverged teacher counts as zeros: that it did tells of its records
+			return nil // a diverged teacher counts as zeros: that it diverged depends on its records
 		}
 		if err != nil {
 			return err
@@ -162,7 +161,7 @@ func (l *lesson) gradientSum(g *gradientsAsked, round uint64) ([]int64, error) {
 	return sum, nil
 }
 
-// chance is the generator of one teacher's draws in a round. They protect nothing.
+// chance is the generator for one teacher's draws in a round. They protect nothing.
 func chance(seed, round uint64, teacher int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, round<<32|uint64(teacher)))
 }

@@ -10,13 +10,13 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// The kinds of questions to teachers. The teachers of a run are the same for all of them.
+// The kinds of questions to teachers. A run uses the same teachers for all of them.
 var (
 	// Votes asks every teacher whether generated records are real.
 	Votes = question.Kind{
 		Name: "votes", Read: question.Typed(readVotes), Draw: drawn[*conclavev1.VoteQuestion], Divides: true,
 	}
-	// GradientVotes asks every teacher in which bins its gradients at generated records are.
+	// GradientVotes asks every teacher for the bins of its gradients at generated records.
 	GradientVotes = question.Kind{
 		Name: "gradient-votes", Read: question.Typed(readGradientVotes), Draw: drawn[*conclavev1.VoteQuestion],
 		Divides: true,
@@ -28,7 +28,7 @@ var (
 	}
 )
 
-// answerClasses: a vote is 0, fake, or 1, real.
+// answerClasses is the number of answers of a vote: 0 is fake, 1 is real.
 const answerClasses = 2
 
 func readVotes(p *question.Public, q *conclavev1.VoteQuestion) (*question.Checked, error) {
@@ -80,10 +80,9 @@ func readGradientVotes(p *question.Public, q *conclavev1.VoteQuestion) (*questio
 }
 
 const (
-	// maxSumEntries bounds a teacher's vector, as aggregators do.
+	// maxSumEntries bounds a teacher's vector, as at aggregators.
 	maxSumEntries = 1 << 17
-	// shortest is a norm that every gradient worth sending has: clipped to it, all
-	// vectors are of one length.
+	// shortest is a norm that every useful gradient exceeds: clipped to it, all vectors have the same length.
 	shortest = 1e-20
 )
 

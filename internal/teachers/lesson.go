@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// lesson is a round for a run's teachers: what they learn from and what they are asked
-// about, as their networks see it.
+// lesson is a round for a run's teachers: what they train on and what they are asked about, as their networks see
+// it.
 type lesson struct {
 	site     *question.Site
 	asked    *asked
@@ -15,7 +15,7 @@ type lesson struct {
 	examples []ensemble.Examples
 	training records
 	queries  records
-	// units are the units of standard features, nil for others.
+	// units are the units of standard features, nil for other features.
 	units *scaling.Scaler
 }
 
@@ -30,7 +30,7 @@ func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) 
 	switch {
 	case a.standard:
 		var err error
-		// Units that follow from the round's generated records are not private.
+		// The units follow from the round's generated records, so they are not private.
 		l.units, err = scaling.New(a.training.x, a.training.classes, s.Features, s.Classes, s.Numbers)
 		if err != nil {
 			return nil, err
@@ -52,12 +52,12 @@ func prepare(s *question.Site, e *ensemble.Ensemble, a *asked) (*lesson, error) 
 	return l, nil
 }
 
-// trains is whether there is something to learn.
+// trains reports whether there is something to learn.
 func (l *lesson) trains() bool {
 	return len(l.training.classes) > 0 && !l.asked.coin()
 }
 
-// train lets the teachers learn.
+// train trains the teachers.
 func (l *lesson) train() error {
 	if !l.trains() {
 		return nil
@@ -65,8 +65,8 @@ func (l *lesson) train() error {
 	return l.ensemble.Train(l.examples, l.training.x, l.training.classes, l.asked.steps, l.asked.batch)
 }
 
-// gradients lets the teachers learn and calls visit with every one's gradients at the
-// queries; see [nn.Ensemble.InputGradients].
+// gradients trains the teachers and calls visit with each one's gradients at the queries; see
+// [nn.Ensemble.InputGradients].
 func (l *lesson) gradients(visit func(teacher int, dx []float32)) error {
 	if l.asked.spec.Energy {
 		l.energyGradients(visit)

@@ -8,9 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// taught lets the run's teachers learn from a round and then answer it, and
-// keeps both before the answer leaves (large teachers only now and then). The same
-// question asked again gets the same answer and trains nobody.
+// taught trains the run's teachers on a round and then lets them answer it. It saves both before the answer leaves
+// (large teachers only from time to time). The same question asked again gets the same answer without training.
 func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) ([]byte, error)) ([]byte, error) {
 	m := question.Memory[memory](s.Public)
 	state, err := m.state(s.State, r.Run, a.spec)

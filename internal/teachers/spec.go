@@ -14,14 +14,14 @@ type teacherSpec struct {
 	// Hidden is the width of the hidden layer of each class, 0 for none (logistic regression). For convolutions it is
 	// the number of channels of the first.
 	Hidden int
-	// Image is the shape of the images that are convolved, zero for dense teachers.
+	// Image is the shape of the images, zero for dense teachers.
 	Image nn.Shape
-	// Shared teachers have one network for all classes, which is told the class.
+	// Shared teachers have one network for all classes, with the class as an input.
 	Shared bool
 	// Fresh teachers start every round from weights drawn from Start.
 	Fresh bool
 	Start uint64
-	// Cosines is the number of cosine coefficients that teachers see of an image, 0 if they see other features.
+	// Cosines is the number of cosine coefficients of an image that teachers see, 0 if they see other features.
 	Cosines int
 	// Energy teachers have no network.
 	Energy      bool
@@ -32,7 +32,7 @@ type teacherSpec struct {
 // leak is the slope of the teachers' rectifiers below zero.
 const leak = 0.2
 
-// classWidth is the number of values, or planes of an image, that tell a shared network the class.
+// classWidth is the number of values, or planes of an image, that encode the class for a shared network.
 const classWidth = 10
 
 // input is the shape of the records that the teachers' networks see.

@@ -8,10 +8,10 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// errFresh is public: it is about the question alone.
+// errFresh is public: it depends only on the question.
 var errFresh = errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
 
-// specOf checks how teachers are to learn and vote, and returns their description for the life of a run.
+// specOf checks how teachers are to train and vote, and returns their description for the life of a run.
 func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) {
 	rate, decay := float64(t.LearningRate), float64(t.WeightDecay)
 	spec := teacherSpec{
@@ -76,14 +76,14 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	case !(rate > 0 && rate <= maxRate):
 		return teacherSpec{}, fmt.Errorf("the teachers' learning rate is %v; use one above 0 and at most %d",
 			rate, maxRate)
-	// Rounding to float32 may put decay slightly above 1/rate.
+	// Rounding to float32 may make decay slightly larger than 1/rate.
 	case !(decay >= 0 && rate*decay < 1+1e-6):
 		return teacherSpec{}, fmt.Errorf("the teachers' weight decay is %v at a learning rate of %v; "+
 			"use one of at least 0 and below 1/rate", decay, rate)
 	}
 	weights, err := spec.weights()
 	if t.Fresh {
-		weights /= p.Teachers * spec.networks() // those of one network are kept
+		weights /= p.Teachers * spec.networks() // only one network is stored
 	}
 	if err == nil && weights > maxParameters {
 		err = fmt.Errorf("%d teachers of %d classes have %d weights, more than %d; "+
@@ -92,8 +92,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	return spec, err
 }
 
-// mostSteps is the largest number of steps that teachers of a node train in a round: its operator's limit, or that
-// of the kind.
+// mostSteps is the largest number of steps that a node's teachers may train in a round: its operator's limit, or
+// that of the kind.
 func mostSteps(p *question.Public) int {
 	if p.MaxSteps > 0 {
 		return min(p.MaxSteps, maxSteps)

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// errOtherTeachers is public: it is about the question alone.
+// errOtherTeachers is public: it depends only on the question.
 var errOtherTeachers = errors.New("the run asks for other teachers than in its first round; use another run name")
 
 // runState is a node's state of one run: its teachers and its last answer. It is saved before an answer leaves, so that
@@ -23,11 +23,10 @@ var errOtherTeachers = errors.New("the run asks for other teachers than in its f
 type runState struct {
 	spec     teacherSpec
 	ensemble *ensemble.Ensemble
-	// rounds is the number of rounds answered, the last of them lastRound.
+	// rounds is the number of rounds answered, the last of which is lastRound.
 	rounds    uint64
 	lastRound uint64
-	// lastQuestion is the hash of the question of lastRound, lastAnswer its
-	// answer.
+	// lastQuestion is the hash of the question of lastRound, lastAnswer the answer.
 	lastQuestion string
 	lastAnswer   []byte
 	// savedAt is the time of the last save, and saving its duration.
@@ -36,15 +35,14 @@ type runState struct {
 }
 
 const (
-	// smallState is the size of weights and moments up to which they are saved in every
-	// round.
+	// smallState is the largest size of weights and moments that is saved in every round.
 	smallState = 64 << 20
-	// savingShare is the part of a node's time that saving larger ones may take.
+	// savingShare is the share of a node's time that saving larger ones may take.
 	savingShare = 0.1
 )
 
-// due tells whether the state must be saved. Large teachers are not saved in every round: a node that is killed
-// continues with teachers from some rounds before, which learned less, and may answer a repeated question
+// due reports whether the state must be saved. Large teachers are not saved in every round. A node that is killed
+// then continues with teachers from earlier rounds, which have learned less, and may answer a repeated question
 // differently. Only one of the answers is released.
 func (s *runState) due(now time.Time) bool {
 	var bytes int

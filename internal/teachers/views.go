@@ -11,14 +11,14 @@ import (
 
 // memory is a node's storage for the questions to its teachers.
 type memory struct {
-	// run and current are the run that was answered last.
+	// run and current belong to the run that was answered last.
 	run     string
 	current *runState
-	// cosines are the examples as coefficients, once they were asked for.
+	// cosines holds the examples as coefficients, once they were asked for.
 	cosines *cosines
 }
 
-// standardize shows the site's own records in the units of a round.
+// standardize returns views of the site's own records in the units of a round.
 func standardize(s *question.Site, units *scaling.Scaler) []ensemble.Examples {
 	seen := make([]ensemble.Examples, len(s.Examples))
 	for t := range seen {
@@ -27,7 +27,7 @@ func standardize(s *question.Site, units *scaling.Scaler) []ensemble.Examples {
 	return seen
 }
 
-// standardized are records in the units of a round.
+// standardized is a view of records in the units of a round.
 type standardized struct {
 	of       ensemble.View
 	units    *scaling.Scaler
@@ -45,10 +45,10 @@ func (v standardized) Append(x []float32, class, from, to int) []float32 {
 	return x
 }
 
-// rooms are for records before something is made of them.
+// rooms are buffers for records before they are converted.
 var rooms = sync.Pool{New: func() any { return new([]float32) }}
 
-// each gives some records of a class of a view, one after the other.
+// each passes some records of a class of a view to do, one after another.
 func each(of ensemble.View, features, class, from, to int, do func(row []float32)) {
 	room := rooms.Get().(*[]float32)
 	defer rooms.Put(room)
@@ -58,7 +58,8 @@ func each(of ensemble.View, features, class, from, to int, do func(row []float32
 	}
 }
 
-// withClass appends its class to each record, for networks that are told it and treat all records as one class.
+// withClass appends its class to each record, for networks that take it as an input and treat all records as one
+// class.
 func withClass(r records, features int) records {
 	out := records{x: make([]float32, 0, len(r.classes)*(features+1)), classes: make([]int, len(r.classes))}
 	for i, c := range r.classes {
@@ -67,7 +68,7 @@ func withClass(r records, features int) records {
 	return out
 }
 
-// told shows examples with their classes in them.
+// told returns views of examples with their classes included.
 func told(examples []ensemble.Examples, features, classes int) []ensemble.Examples {
 	seen := make([]ensemble.Examples, len(examples))
 	for t := range seen {
@@ -76,7 +77,7 @@ func told(examples []ensemble.Examples, features, classes int) []ensemble.Exampl
 	return seen
 }
 
-// withClasses are the records of all classes as those of one, each with its class behind it.
+// withClasses is a view of the records of all classes as one class, each followed by its class.
 type withClasses struct {
 	of                ensemble.View
 	features, classes int

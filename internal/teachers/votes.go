@@ -15,22 +15,21 @@ const (
 	voteReal = 1
 )
 
-// voter casts the votes of one teacher after the other.
+// voter casts the votes of one teacher after another.
 //
-// Its draws come from a seeded generator. They protect nothing: whatever they
-// are, a teacher casts one vote of 0 or 1 on each query, so that its records
-// move a histogram by one vote, and the aggregator's noise hides that much.
-// They must be unlike between teachers and alike when a round is asked again.
+// Its draws come from a seeded generator. They protect nothing: a teacher always casts one vote of 0 or 1 on each
+// query, so its records move a histogram by one vote, which the aggregator's noise hides. The draws must differ
+// between teachers and repeat when a round is asked again.
 type voter struct {
 	pcg *rand.PCG
 	rng *rand.Rand
-	// order and sorted are scratch memory of the rules.
+	// order and sorted are scratch memory for the rules.
 	order  []int
 	sorted []float32
 }
 
-// rule casts one teacher's votes on queries of one class, given by their places
-// in scores and votes; votes are fake before.
+// rule casts one teacher's votes on queries of one class, given by their indexes in scores and votes; votes start
+// as fake.
 type rule func(v *voter, votes []uint8, scores []float32, queries []int)
 
 func ruleOf(vote conclavev1.TeacherSpec_Vote) rule {
@@ -74,8 +73,8 @@ func castVotes(vote conclavev1.TeacherSpec_Vote, seed, round uint64, scores []fl
 	return votes
 }
 
-// relative calls the better half of a class's queries real. Chance breaks ties
-// and decides on the middle one of an odd number.
+// relative calls the better half of a class's queries real. Ties, and the middle one of an odd number, are decided
+// at random.
 func (v *voter) relative(votes []uint8, scores []float32, queries []int) {
 	v.order = append(v.order[:0], queries...)
 	v.rng.Shuffle(len(v.order), func(i, j int) { v.order[i], v.order[j] = v.order[j], v.order[i] })
@@ -89,10 +88,9 @@ func (v *voter) relative(votes []uint8, scores []float32, queries []int) {
 	}
 }
 
-// calibrated calls a query real with probability sigmoid(score - median score
-// of the class's queries). The share of real votes then carries the teachers'
-// mean log-odds: it comes to rest at one half as generated records become like
-// real ones, where relative stays unanimous over any difference, however small.
+// calibrated calls a query real with probability sigmoid(score - median score of the class's queries). The share
+// of real votes then encodes the teachers' mean log-odds. It converges to one half as generated records become
+// like real ones, whereas relative stays unanimous for any difference, however small.
 func (v *voter) calibrated(votes []uint8, scores []float32, queries []int) {
 	v.sorted = v.sorted[:0]
 	for _, q := range queries {
@@ -117,7 +115,7 @@ func (v *voter) plain(votes []uint8, scores []float32, queries []int) {
 	}
 }
 
-// coin is the baseline that has learned nothing.
+// coin is the baseline that learns nothing.
 func (v *voter) coin(votes []uint8, _ []float32, queries []int) {
 	for _, q := range queries {
 		votes[q] = uint8(v.rng.IntN(2))

@@ -8,43 +8,42 @@ import (
 	"sync"
 )
 
-// Ordered finds the places of rows that are declared to be sorted by their group, without a sort. Start with
-// [NewOrdered].
+// Ordered finds the places of rows that are declared as sorted by group, without a sort. Start with [NewOrdered].
 type Ordered struct {
 	compare func(a, b string) int
 	places  *Places
 	mu      sync.Mutex
 	blocks  []edges
-	broken  int // the least row that breaks the order, -1 for none
+	broken  int // the smallest row that breaks the order, -1 for none
 }
 
-// OrderError names the first row, from 0, whose group comes before that of a row above it.
+// OrderError names the first row, from 0, whose group should come before that of an earlier row.
 type OrderError struct{ Row int }
 
 func (e *OrderError) Error() string {
 	return fmt.Sprintf("row %d: its group comes before that of the row above it", e.Row+1)
 }
 
-// run is rows of one group that follow each other: its first and last row, and how many it has.
+// run is consecutive rows of one group: the first and last row, and their number.
 type run struct {
 	group              string
 	first, last, count int
 }
 
-// edges are the first and the last run of a block, which may go on in the blocks beside it.
+// edges holds the first and the last run of a block, which may continue in neighbouring blocks.
 type edges struct {
 	head, tail run
 	runs       int
 }
 
-// NewOrdered begins. compare is the order of groups. The places are written to a file in dir.
+// NewOrdered starts. compare is the order of groups. The places are written to a file in dir.
 func NewOrdered(dir string, compare func(a, b string) int) (*Ordered, error) {
 	places, err := create(dir)
 	return &Ordered{compare: compare, places: places, broken: -1}, err
 }
 
-// Add adds the rows of a block, rising, by their numbers in the table and their groups. A block has all rows between
-// its first and last one, blocks may come in any order, and it is safe for use by several goroutines.
+// Add adds the rows of a block, in ascending order, by their numbers in the table and their groups. A block has
+// all rows between its first and its last one. Blocks may come in any order. Add is safe for concurrent use.
 func (o *Ordered) Add(rows []int, groups []string) error {
 	broken, block := -1, edges{}
 	raw := make([]byte, placeBytes*(rows[len(rows)-1]-rows[0]+1))
@@ -76,18 +75,18 @@ func (o *Ordered) Add(rows []int, groups []string) error {
 	return nil
 }
 
-// breaks notes a row that breaks the order, -1 for none.
+// breaks records a row that breaks the order, -1 for none.
 func (o *Ordered) breaks(row int) {
 	if row >= 0 && (o.broken < 0 || row < o.broken) {
 		o.broken = row
 	}
 }
 
-// Places joins the runs that go over the end of a block. It fails with an *[OrderError] where rows are not sorted. No
+// Places joins the runs that cross the end of a block. It fails with an *[OrderError] if rows are not sorted. No
 // more rows can be added.
 func (o *Ordered) Places() (*Places, error) {
 	slices.SortFunc(o.blocks, func(a, b edges) int { return cmp.Compare(a.head.first, b.head.first) })
-	var open []run // those of the last group, one for each block that it is in
+	var open []run // runs of the last group, one for each of its blocks
 	var err error
 	flush := func() {
 		err = errors.Join(err, o.join(open))
@@ -119,7 +118,7 @@ func (o *Ordered) Places() (*Places, error) {
 	return o.places, nil
 }
 
-// join writes the places of the rows of one group, whose runs were in so many blocks.
+// join writes the places of the rows of one group, whose runs came from several blocks.
 func (o *Ordered) join(runs []run) error {
 	total, before := 0, 0
 	for _, r := range runs {
@@ -127,7 +126,7 @@ func (o *Ordered) join(runs []run) error {
 	}
 	for _, r := range runs {
 		if len(runs) == 1 {
-			break // is as it was written
+			break // already correct
 		}
 		nth, of, err := o.places.At(r.first, r.last-r.first+1, nil, nil)
 		if err != nil {
@@ -136,7 +135,7 @@ func (o *Ordered) join(runs []run) error {
 		raw := make([]byte, 0, placeBytes*len(nth))
 		for i := range nth {
 			p := Placed{}
-			if of[i] > 0 { // else it was not added
+			if of[i] > 0 { // otherwise it was not added
 				p = Placed{Nth: uint32(before) + nth[i], Of: uint32(total)}
 			}
 			raw = p.append(raw)

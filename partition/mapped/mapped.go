@@ -1,8 +1,8 @@
-// Package mapped has arrays in a file on the disk that the system maps into memory: what is not in use takes none, and
-// rows that do not fit into memory are at hand like others.
+// Package mapped has arrays in a file on disk that the system maps into memory. Unused parts take no memory, so
+// rows that do not fit into memory can be used like others.
 //
-// The file is readable by its owner alone. It has no name from the moment it is made on, so that it is gone when it is
-// closed and when the process dies.
+// Only the owner can read the file. It is unlinked as soon as it is created, so it is gone when it is closed and
+// when the process dies.
 package mapped
 
 import (
@@ -12,17 +12,18 @@ import (
 	"unsafe"
 )
 
-// Array is an array of n elements, all zero at first, which hold no pointers. The slice is good until Close.
+// Array is an array of n elements, all zero at first. Elements must not contain pointers. The slice is valid until
+// Close.
 type Array[E any] struct {
 	Of   []E
 	raw  []byte
 	file *os.File
 }
 
-// zeros is what files are filled with.
+// zeros fills new files.
 var zeros [1 << 20]byte
 
-// New makes the file in a folder and writes all of it, so that a full disk is an error here and nowhere later.
+// New creates the file in a folder and writes all of it, so that a full disk fails here and not later.
 func New[E any](dir string, n int) (_ *Array[E], err error) {
 	var none E
 	a := &Array[E]{Of: []E{}}
@@ -54,7 +55,7 @@ func New[E any](dir string, n int) (_ *Array[E], err error) {
 	return a, nil
 }
 
-// Seal has the system end a process that writes to the array.
+// Seal makes the array read-only: the system ends a process that writes to it.
 func (a *Array[E]) Seal() error {
 	if a.raw == nil {
 		return nil
@@ -62,7 +63,7 @@ func (a *Array[E]) Seal() error {
 	return protect(a.raw)
 }
 
-// Close gives the array back. Nothing may use its slice from then on.
+// Close releases the array. Its slice must not be used afterwards.
 func (a *Array[E]) Close() error {
 	if a == nil || a.raw == nil {
 		return nil

@@ -6,28 +6,28 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 )
 
-// packed are the values of a page as the library unpacked them, for pages whose values need not be taken one by one:
-// signed whole numbers and doubles that are asked for as numbers, and indexes into a small dictionary.
+// packed holds the values of a page as the library unpacked them, for pages whose values need not be read one by
+// one: signed integers and doubles that are requested as numbers, and indexes into a small dictionary.
 type packed struct {
-	rows, at int    // of the page, and those that were given
-	levels   []byte // 1 for each row with a value; nil where all have one
-	values   int    // that were given
+	rows, at int    // rows of the page, and those that were returned
+	levels   []byte // 1 for each row with a value; nil if all have one
+	values   int    // values that were returned
 	longs    []int64
 	ints     []int32
 	doubles  []float64
 	indexes  []int32
 }
 
-// mostDecoded bounds the entries of a dictionary whose texts and numbers are made once for all rows.
+// mostDecoded bounds the entries of a dictionary whose texts and numbers are converted once for all rows.
 const mostDecoded = 1 << 14
 
-// entries are the texts and numbers of a dictionary.
+// entries holds the texts and numbers of a dictionary.
 type entries struct {
 	texts   []string
 	numbers []float64
 }
 
-// pack takes the values of the page in hand. It leaves rows at 0 where they have to be taken one by one.
+// pack takes the values of the current page. It leaves rows at 0 if they have to be read one by one.
 func (u *cursor) pack() {
 	u.packed = packed{levels: u.page.DefinitionLevels()}
 	there := int(u.page.NumValues() - u.page.NumNulls())
@@ -55,7 +55,7 @@ func (u *cursor) pack() {
 	}
 }
 
-// decode makes the entries of a dictionary, unless there are many or one has no text.
+// decode converts the entries of a dictionary, unless there are too many or one has no text.
 func (u *cursor) decode(dictionary pq.Dictionary) {
 	n := dictionary.Len()
 	if u.entries != nil || n > mostDecoded {
@@ -70,7 +70,7 @@ func (u *cursor) decode(dictionary pq.Dictionary) {
 	u.entries = e
 }
 
-// convert makes a value's number where the cursor gives numbers and it is finite, else its text.
+// convert makes a value's number if the cursor returns numbers and it is finite, otherwise its text.
 func (u *cursor) convert(v pq.Value, text *string, number *float64) (err error) {
 	*text = ""
 	switch {
@@ -87,7 +87,7 @@ func (u *cursor) convert(v pq.Value, text *string, number *float64) (err error) 
 	return err
 }
 
-// unpack gives the next rows of a packed page.
+// unpack returns the next rows of a packed page.
 func (u *cursor) unpack() error {
 	k := &u.packed
 	n := min(batch, k.rows-k.at)

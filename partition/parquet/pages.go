@@ -154,9 +154,9 @@ func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 	}
 }
 
-// checkRuns compares the runs of a page's null markers and of its indexes of a dictionary with its values, because the
-// decoder allocates a run of any length. It checks what is stored as it is: all markers of version 2, and pages without
-// compression.
+// checkRuns compares the runs of a page's null markers and dictionary indexes with the number of values, because
+// the decoder allocates a run of any length. It checks what is stored uncompressed: the markers of version 2, and
+// pages without compression.
 func (f *File) checkRuns(c *Column, at int64, h *format.PageHeader, codec format.CompressionCodec) error {
 	var levels, indexes []byte
 	var values int
@@ -186,7 +186,7 @@ func (f *File) checkRuns(c *Column, at int64, h *format.PageHeader, codec format
 		if err := readAt(f.r, raw, at); err != nil {
 			return err
 		}
-		if c.nullable { // the markers stand behind their length
+		if c.nullable { // the markers follow their length
 			if len(raw) < 4 || int64(binary.LittleEndian.Uint32(raw)) > int64(len(raw)-4) {
 				return damaged("a page has not a null marker for each row")
 			}
@@ -202,21 +202,21 @@ func (f *File) checkRuns(c *Column, at int64, h *format.PageHeader, codec format
 	if !runsFit(levels, 1, values) {
 		return damaged("a page has not a null marker for each row")
 	}
-	if len(indexes) > 0 && !runsFit(indexes[1:], int(indexes[0]), values) { // behind the bits of each
+	if len(indexes) > 0 && !runsFit(indexes[1:], int(indexes[0]), values) { // after the number of bits
 		return damaged("a page has not an index of its dictionary for each value")
 	}
 	return nil
 }
 
-// ofDictionary reports whether values are indexes of a dictionary. Older writers call that by another name.
+// ofDictionary reports whether values are indexes into a dictionary. Older writers use another name for that.
 func ofDictionary(e format.Encoding) bool {
 	return e == format.RLEDictionary || e == plainDictionary
 }
 
 const plainDictionary format.Encoding = 2
 
-// runsFit reports whether runs of numbers of this many bits are no longer than the values. A run is one number that
-// repeats, or packed groups of eight. Writers may fill up the last groups.
+// runsFit reports whether runs of numbers with this many bits are no longer than the values. A run is one number
+// that repeats, or packed groups of eight. Writers may pad the last groups.
 func runsFit(raw []byte, width, values int) bool {
 	if width > 32 {
 		return false

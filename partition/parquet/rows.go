@@ -119,7 +119,7 @@ type cursor struct {
 	which       [batch]int32 // entries of the dictionary, if there are any
 	numeric     bool
 	given, left int
-	packed      packed   // values of the page in hand
+	packed      packed   // values of the current page
 	entries     *entries // of the column's dictionary, nil before it is decoded
 }
 

@@ -1,10 +1,9 @@
-// Package tabular reads tables from CSV and Parquet files, sheets of workbooks, and files of images as tables,
-// and writes them as CSV. Start with [Read].
+// Package tabular reads tables from CSV and Parquet files, sheets of workbooks, and image files, and writes them
+// as CSV or Parquet. Start with [Read].
 //
-// [Builder] makes a table of rows from any source, whose cells are texts as CSV has
-// them, under the same rules. So the same rows give the same table whatever they were
-// read from. Digests are of parsed values, not of texts. What is wrong with cells and rows
-// is counted and told at once, see [Violations].
+// [Builder] makes a table from rows of any source, whose cells are texts as in CSV, under the same rules. So the
+// same rows give the same table from every source. Digests are of parsed values, not of texts. Invalid cells and
+// rows are counted and reported together; see [Violations].
 package tabular
 
 import (
@@ -15,29 +14,28 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// maxTableBytes bounds the cells of a table that is not read from text: a file of
-// few bytes can say that it has any number of rows, and so can a query.
+// maxTableBytes bounds the cells of a table that is not read from text: a small file, or a query, can claim any
+// number of rows.
 const maxTableBytes = 4 << 30
 
-// Builder makes a table of rows from any source. Every source gives a cell as the
-// text that CSV has, so that the rules of cells are the same for all of them, and the
-// tables of the same rows are equal. Its errors are *InputError and *Violations, and hold no cell.
+// Builder makes a table from rows of any source. Every source passes cells as CSV texts, so the same rules apply
+// to all of them, and the same rows give equal tables. Its errors are *InputError and *Violations, and contain no
+// cell.
 type Builder struct {
 	layout
 	options Options
 	table   *partition.Table
-	weights []float64 // nil where the source has none
+	weights []float64 // nil if the source has none
 	wrong   tally
-	// decimals are those of all parts.
+	// decimals counts number formats in all parts.
 	decimals [3]tally
-	row      int   // that was added last, from 1
-	most     int   // rows, 0 for any number
-	one      *part // of Add
+	row      int   // number of the last row added, from 1
+	most     int   // maximum rows, 0 for no limit
+	one      *part // used by Add
 }
 
-// NewBuilder begins a table of a source with these columns: each of the schema's, in
-// any order, and those that the options allow beside them. name is for errors. A
-// table of more than 4 GiB is refused when it gets there.
+// NewBuilder begins a table for a source with these columns: those of the schema, in any order, and those that the
+// options allow in addition. name is for errors. A table fails once it exceeds 4 GiB.
 func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) (*Builder, error) {
 	if err := o.check(s); err != nil {
 		return nil, &partition.InputError{File: name, Problem: err.Error()}
@@ -50,8 +48,7 @@ func NewBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	return b, nil
 }
 
-// Match says which column of the schema each of a source's is, -1 where nothing reads it, under the rules of
-// [NewBuilder].
+// Match returns the schema column of each source column, -1 if nothing reads it, by the rules of [NewBuilder].
 func Match(s *partition.Schema, name string, from Source, columns []SourceColumn, o Options) ([]int, error) {
 	b, err := NewBuilder(s, name, from, columns, o)
 	if err != nil {
@@ -79,13 +76,12 @@ func newBuilder(s *partition.Schema, name string, from Source, columns []SourceC
 	return b, nil
 }
 
-// Add adds a row of texts as CSV has them, one for each of the source's columns; an
-// empty one is an empty cell. It fails where no more rows can be added; what is wrong with cells and rows is the error
-// of Table.
+// Add adds a row of CSV texts, one for each source column; an empty text is an empty cell. It fails if no more
+// rows can be added; Table reports invalid cells and rows.
 func (b *Builder) Add(texts []string) error { return b.addWith(texts, nil) }
 
-// addWith is Add of a row with cells that the source calls wrong, by their columns; by the number of columns the whole
-// row is.
+// addWith is Add for a row with cells that the source reports as invalid, by column. A fault at the number of
+// columns is for the whole row.
 func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) error {
 	if len(texts) != len(b.target) {
 		return fmt.Errorf("add a row: %d cells for %d columns", len(texts), len(b.target))
@@ -105,18 +101,19 @@ func (b *Builder) addWith(texts []string, faults map[int]*partition.CellFault) e
 	return nil
 }
 
-// Take gives the rows that were added since it was last called, and keeps none of them. So a builder reads a table of
-// any size, whose end is that of End.
+// Take returns the rows added since the last call and releases them. So a builder can read a table of any
+// size; End ends it.
 func (b *Builder) Take() *partition.Table {
 	t := b.table
 	b.table, b.most = partition.NewTable(b.schema), 0
 	return t
 }
 
-// End says what is wrong with the source when all of it was read; see [Builder.Table].
+// End reports what is wrong with the source after all of it was read; see [Builder.Table].
 func (b *Builder) End() error { return b.end() }
 
-// Broken is the error of a source that cannot be read on for the given reason: that, with what was wrong before.
+// Broken is the error for a source that cannot be read further for the given reason, together with earlier
+// violations.
 func (b *Builder) Broken(why error) error {
 	if len(b.wrong) == 0 {
 		return why
@@ -124,8 +121,8 @@ func (b *Builder) Broken(why error) error {
 	return &Violations{File: b.name, Rows: b.row, Found: b.wrong.list(), Ended: why}
 }
 
-// Table ends the table: the rows of the site and share that the options ask for. Where cells or rows are not as the
-// schema has them the error is *Violations.
+// Table ends the table and returns the rows of the site and share in the options. If cells or rows do not match
+// the schema, the error is *Violations.
 func (b *Builder) Table() (*partition.Table, error) {
 	if err := b.end(); err != nil {
 		return nil, err
@@ -145,7 +142,7 @@ func (b *Builder) Table() (*partition.Table, error) {
 	return selectRows(t, b.name, b.options)
 }
 
-// end says what is wrong with the source when all of it was read.
+// end reports what is wrong with the source after all of it was read.
 func (b *Builder) end() error {
 	if b.row == 0 && !b.options.ofPart {
 		return b.fail("", b.source.empty, b.source.fixEmpty)

@@ -6,28 +6,28 @@ import (
 	"io"
 )
 
-// Tests have less of both.
+// Tests set smaller values.
 var (
-	// chunkBytes is how much a goroutine reads at a time.
+	// chunkBytes is the number of bytes that a goroutine reads at a time.
 	chunkBytes = 1 << 20
-	// maxRecordBytes bounds what is kept of a record that does not end, as one whose quotes are never closed.
+	// maxRecordBytes bounds an unfinished record in memory, such as one whose quotes are never closed.
 	maxRecordBytes = 64 << 20
 )
 
 var errLongRecord = errors.New("a record of more than 64 MiB")
 
-// chunks cuts a text into pieces that end where a record does: at a line end outside quotes. Quotes come in pairs
-// between two such ends, so that counting them is enough; what stands behind broken ones is never used.
+// chunks splits a text into pieces that end at the end of a record: a line end outside quotes. Between two such
+// ends quotes come in pairs, so counting them is enough. Text after broken quotes is never used.
 type chunks struct {
 	from   io.Reader
 	buffer []byte
-	have   int   // bytes in the buffer that were not given
-	end    error // what ended the text; io.EOF for its end
+	have   int   // bytes in the buffer that were not returned
+	end    error // why the text ended; io.EOF at its end
 }
 
 func newChunks(r io.Reader) *chunks { return &chunks{from: r, buffer: make([]byte, chunkBytes)} }
 
-// next gives the next piece, or what ended the text: io.EOF, errLongRecord, or why it cannot be read.
+// next returns the next piece, or why the text ended: io.EOF, errLongRecord, or a read error.
 func (c *chunks) next() (string, error) {
 	for {
 		for c.end == nil && c.have < len(c.buffer) {
@@ -54,7 +54,8 @@ func (c *chunks) next() (string, error) {
 	}
 }
 
-// lastRecordEnd is behind the last line end outside quotes of a text that begins outside of them, 0 for none.
+// lastRecordEnd is the offset after the last line end outside quotes, in a text that starts outside quotes; 0 if
+// there is none.
 func lastRecordEnd(text []byte) int {
 	outside := bytes.Count(text, []byte{'"'})%2 == 0
 	for end := len(text); end > 0; {

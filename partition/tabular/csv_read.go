@@ -14,9 +14,9 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// ReadCSV reads a CSV file, gzipped or not (told by its content), in UTF-8, UTF-16 or what the schema says. The header
-// must have every column of the schema, in any order; of images that is each
-// pixel and the label. Errors are *InputError and *Violations.
+// ReadCSV reads a CSV file, plain or gzipped (detected by content), in UTF-8, UTF-16 or the schema's encoding. The
+// header must have every column of the schema, in any order; for images these are the pixels and the label. Errors
+// are *InputError and *Violations.
 func ReadCSV(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	f, err := open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func DecodeCSV(s *partition.Schema, r io.Reader, name string, o Options) (*parti
 	}
 	err = d.rows(func(_ int, p *part, back func()) error {
 		if d.table.table.Len() == 0 && d.read > 0 {
-			// As many rows as the rest would have at this length; a zipped file is larger, and the table grows then.
+			// Estimate the rows of the rest from this piece. A gzipped file is larger; the table then grows.
 			d.table.table.Grow(int(float64(p.rows) * (1.02*float64(d.size)/float64(d.read) + 1)))
 		}
 		d.table.table.Extend(p.cells, p.units)
@@ -62,14 +62,14 @@ type csvDecoder struct {
 	name      string
 	delimiter byte
 	chunks    *chunks
-	first     string // the rest of the chunk that has the header
-	size      int64  // of the file in bytes, 0 where it is not known
-	lines     int    // before the rows that the table does not have yet
-	read      int    // bytes of the text of the rows that it has
+	first     string // the rest of the chunk with the header
+	size      int64  // of the file in bytes, 0 if unknown
+	lines     int    // before the rows that are not in the table yet
+	read      int    // bytes of text of the rows in the table
 	table     *Builder
 }
 
-// newCSVDecoder begins a file: the header is read.
+// newCSVDecoder begins a file and reads its header.
 func newCSVDecoder(s *partition.Schema, r io.Reader, name string, o Options) (*csvDecoder, error) {
 	if err := o.check(s); err != nil {
 		return nil, &partition.InputError{File: name, Problem: err.Error()}
@@ -93,7 +93,7 @@ func newCSVDecoder(s *partition.Schema, r io.Reader, name string, o Options) (*c
 	return d, d.header(s, o)
 }
 
-// header reads the first line that is not empty, and tells the delimiter by it.
+// header reads the first line that is not empty, and detects the delimiter.
 func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 	text := ""
 	for strings.Trim(text, "\r\n") == "" {
@@ -126,9 +126,9 @@ func (d *csvDecoder) header(s *partition.Schema, o Options) error {
 	return nil
 }
 
-// rows reads the chunks at once, on as many cores as there are, and gives their rows in order to take, with the number
-// of those before them. The part is take's until it calls back. Rows behind one with a violation are not given. What
-// is wrong with the file is for the builder to tell, but for what ends the reading.
+// rows reads chunks concurrently on all cores, and passes their rows in order to take, with the number of rows
+// before them. The part belongs to take until it calls back. Rows after one with a violation are not passed. The
+// builder reports what is wrong with the file, except for what stops the reading.
 func (d *csvDecoder) rows(take func(first int, p *part, back func()) error) error {
 	var begun []*csvChunk // in order
 	defer func() {
@@ -136,7 +136,7 @@ func (d *csvDecoder) rows(take func(first int, p *part, back func()) error) erro
 			<-c.done
 		}
 	}()
-	free := make(chan *part, 4*runtime.GOMAXPROCS(0)+4) // more than there ever are
+	free := make(chan *part, 4*runtime.GOMAXPROCS(0)+4) // more than ever exist
 	finish := func() error {
 		c := begun[0]
 		begun = begun[1:]
@@ -186,13 +186,13 @@ func (d *csvDecoder) rows(take func(first int, p *part, back func()) error) erro
 	}
 }
 
-// csvChunk is a piece of a file that is read by a goroutine of its own.
+// csvChunk is a piece of a file, read by one goroutine.
 type csvChunk struct {
 	text      string
 	delimiter byte
 	rows      *part
-	bad       *partition.InputError // why its end was not read, by its own lines and rows
-	done      chan struct{}         // closed when it is read
+	bad       *partition.InputError // why its end was not read, with lines and rows counted within it
+	done      chan struct{}         // closed once it is read
 }
 
 func (c *csvChunk) read() {
@@ -221,7 +221,7 @@ func (c *csvChunk) read() {
 	}
 }
 
-// endError is what ended a file before the given row, nil for its end.
+// endError is why a file ended before the given row, nil at its end.
 func (d *csvDecoder) endError(err error, row int) error {
 	var bad *partition.InputError
 	switch {
@@ -237,7 +237,7 @@ func (d *csvDecoder) endError(err error, row int) error {
 	return bad
 }
 
-// readError words what reading a file fails with.
+// readError describes a failure to read a file.
 func readError(name string, err error) *partition.InputError {
 	e := &partition.InputError{File: name, Problem: "cannot read the table",
 		Fix: "check that it is a file that can be read", Err: partition.WithoutPath(err)}

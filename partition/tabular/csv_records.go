@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// records gives the records of a text that begins and ends at the edge of one: RFC 4180, with lines that end in \n or
-// \r\n, and without empty lines. A \r\n in quotes becomes \n.
+// records splits a text that starts and ends at a record boundary: RFC 4180, with lines that end in \n or \r\n,
+// and without empty lines. A \r\n in quotes becomes \n.
 type records struct {
 	text      string
 	delimiter byte
-	quoted    bool // there is a quote somewhere
-	at        int  // of what was not read yet
-	begin     int  // of the record that was given last
+	quoted    bool // the text contains a quote
+	at        int  // offset of the unread text
+	begin     int  // offset of the last record returned
 	fields    []string
 	starts    []int // of the fields
 }
@@ -20,8 +20,8 @@ func newRecords(text string, delimiter byte) *records {
 	return &records{text: text, delimiter: delimiter, quoted: strings.IndexByte(text, '"') >= 0}
 }
 
-// next gives the fields of the next record, which are good until the one after it; more is false behind the last one
-// and where quotes are broken, which ok tells apart.
+// next returns the fields of the next record, valid until the next call. more is false after the last record and
+// at broken quotes; ok tells the two apart.
 func (r *records) next() (fields []string, more, ok bool) {
 	for r.at < len(r.text) {
 		r.begin = r.at
@@ -42,7 +42,7 @@ func (r *records) next() (fields []string, more, ok bool) {
 	return nil, false, true
 }
 
-// line is where the current line ends, without its line break, and where the next one begins.
+// line returns where the current line ends, without its line break, and where the next one starts.
 func (r *records) line() (end, after int) {
 	end, after = len(r.text), len(r.text)
 	if n := strings.IndexByte(r.text[r.at:], '\n'); n >= 0 {
@@ -66,7 +66,7 @@ func (r *records) plainRecord(end int) {
 	r.fields, r.starts = append(r.fields, text[start:]), append(r.starts, start)
 }
 
-// quotedRecord reads a record with quotes, of one line or several, and fails where they are broken.
+// quotedRecord reads a record with quotes, of one or more lines, and fails if quotes are broken.
 func (r *records) quotedRecord() bool {
 	for {
 		r.starts = append(r.starts, r.at)
@@ -92,7 +92,7 @@ func (r *records) quotedRecord() bool {
 			continue
 		}
 		end, after := r.line()
-		if end != r.at { // something stands behind the closing quote
+		if end != r.at { // there is text after the closing quote
 			return false
 		}
 		r.at = after
@@ -100,7 +100,7 @@ func (r *records) quotedRecord() bool {
 	}
 }
 
-// quotedField reads a field from its opening quote to behind its closing one.
+// quotedField reads a field from its opening quote to after its closing one.
 func (r *records) quotedField() (field string, closed bool) {
 	r.at++
 	start, doubled := r.at, false
@@ -123,7 +123,7 @@ func (r *records) quotedField() (field string, closed bool) {
 	return strings.ReplaceAll(field, "\r\n", "\n"), true
 }
 
-// lineOf is the line of the text, from 1, in which the record given last, or one of its fields, begins.
+// lineOf is the line of the text, from 1, where the last record returned, or one of its fields, starts.
 func (r *records) lineOf(field int) int {
 	start := r.begin
 	if field < len(r.starts) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// delimiters are those that a file may have without a word, the first where there is nothing to tell by.
+	// delimiters are those that are detected, the first one by default.
 	delimiters = ",;\t|"
 	// rareDelimiters are those that the schema has to name.
 	rareDelimiters = ": ^~#!/*"
@@ -20,12 +20,12 @@ const (
 type csvHeader struct {
 	delimiter byte
 	names     []string
-	line, end int // its line, from 1, and where it ends
-	known     int // names that are the schema's
+	line, end int // its line, from 1, and its end
+	known     int // number of names in the schema
 }
 
-// readHeader reads the first line that is not empty, by the delimiter under which it has most of the schema's columns:
-// the one that the schema names, or a comma, which generated files have whatever the schema says. An error has the line
+// readHeader reads the first line that is not empty. It uses the delimiter that the schema names, or a comma,
+// which generated files always have; the one that gives the most columns of the schema wins. An error has the line
 // in the text.
 func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputError) {
 	names, said := namesOf(s, true), s.CSV.Delimiter
@@ -63,7 +63,8 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 	return nil, &partition.InputError{Line: h.line, Problem: problem, Fix: delimiterFix(o.delimiter)}
 }
 
-// header reads the first line by each of some delimiters, and returns the best, and which one is as good, 0 for none.
+// header splits the first line by each of some delimiters. It returns the best result, and another delimiter that
+// is as good, 0 for none.
 func (n *columnNames) header(text, among string) (best *csvHeader, tied byte, bad *partition.InputError) {
 	for i := range len(among) {
 		r := newRecords(text, among[i])
@@ -86,7 +87,7 @@ func (n *columnNames) header(text, among string) (best *csvHeader, tied byte, ba
 	return best, tied, bad
 }
 
-// headerBelow is the line of a header among the first ones of a text, as there is one below a title; 0 for none.
+// headerBelow is the line of a header among the first lines of a text, for a header below a title; 0 for none.
 func (n *columnNames) headerBelow(text, among string) int {
 	const most = 10
 	for at, tries := 0, 0; at < len(text) && tries < most; tries++ {
@@ -111,7 +112,7 @@ func notUTF8(text string) *partition.InputError {
 		Problem: "the text is not UTF-8", Fix: fixEncoding}
 }
 
-// invalidAt is where the first character that is not UTF-8 begins.
+// invalidAt is the offset of the first character that is not UTF-8.
 func invalidAt(text string) int {
 	for i, c := range text {
 		if c == utf8.RuneError {

@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// fixEncoding is what to do about text that is not UTF-8.
+// fixEncoding says how to fix text that is not UTF-8.
 const fixEncoding = "save the file as UTF-8, or write csv: {encoding: latin1} in the schema"
 
-// openText gives the plain text of a file as UTF-8, whatever it is in: gzip and UTF-16 are told by the content, and
-// windows-1252 where the schema allows it and the file is not UTF-8.
+// openText returns the plain text of a file as UTF-8. It detects gzip and UTF-16 by content, and decodes
+// windows-1252 if the schema allows it and the file is not UTF-8.
 func openText(s *partition.Schema, r io.Reader, name string) (io.Reader, error) {
 	latin1 := false
 	if s.CSV.Encoding == partition.Latin1 {
@@ -55,7 +55,7 @@ func openText(s *partition.Schema, r io.Reader, name string) (io.Reader, error) 
 	return plain, nil
 }
 
-// rewindable is a reader that can be read twice. What is no file is kept in memory.
+// rewindable returns a reader that can be read twice. Input that is not a file is kept in memory.
 func rewindable(r io.Reader) (io.ReadSeeker, error) {
 	if seeker, ok := r.(io.ReadSeeker); ok {
 		if _, err := seeker.Seek(0, io.SeekCurrent); err == nil {
@@ -66,7 +66,7 @@ func rewindable(r io.Reader) (io.ReadSeeker, error) {
 	return bytes.NewReader(all), err
 }
 
-// isUTF16 tells UTF-16 by its byte order mark, or where there is none by the zeros beside the first two letters.
+// isUTF16 detects UTF-16 by its byte order mark, or else by the zero bytes in the first two letters.
 func isUTF16(plain *bufio.Reader) bool {
 	start, _ := plain.Peek(4)
 	if len(start) >= 2 && (start[0] == 0xff && start[1] == 0xfe || start[0] == 0xfe && start[1] == 0xff) {
@@ -77,7 +77,7 @@ func isUTF16(plain *bufio.Reader) bool {
 		start[1] == 0 && start[3] == 0 && printable(start[0]) && printable(start[2]))
 }
 
-// allUTF8 reads to the end, or to what is not UTF-8.
+// allUTF8 reads to the end, or to the first text that is not UTF-8.
 func allUTF8(r io.Reader) (bool, error) {
 	buffer, kept := make([]byte, 1<<16), 0
 	for {
@@ -99,7 +99,7 @@ func allUTF8(r io.Reader) (bool, error) {
 	}
 }
 
-// begunRune is how many bytes at the end of a text are the beginning of a character.
+// begunRune is the number of bytes at the end of a text that begin an incomplete character.
 func begunRune(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {

@@ -15,11 +15,11 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	names := namesOf(b.schema, b.options.Weights)
 	m := names.match(header)
 	switch {
-	case len(m.alike) > 0: // told below
+	case len(m.alike) > 0: // reported below
 	case m.known == 0 && b.source.sure:
 		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
 	case m.known == 0:
-		// The first line may be a record: say nothing of what it holds.
+		// The first line may be a record, so the error does not quote it.
 		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
 	}
 	b.target = m.target
@@ -30,13 +30,13 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	}
 	var missing []string
 	for i := range b.schema.Columns {
-		// Rows of a generated table belong to nobody: it may lack units and identifiers.
+		// Rows of a generated table belong to nobody, so units and identifiers may be missing.
 		if !m.found[i] && !m.unclear[i] && (b.schema.Columns[i].HasCell() || !b.options.IgnoreUnit) {
 			missing = append(missing, b.schema.Columns[i].Name)
 		}
 	}
 	if len(m.unknown) > 0 || len(missing) > 0 || len(m.twice) > 0 || len(m.alike) > 0 {
-		// A line that is a record has few of the schema's names, and its cells are values.
+		// If the line is a record, few of its cells match the schema's names, and the cells are values.
 		sure := b.source.sure || 2*m.known >= len(header) || m.known > 1 && 2*m.known >= len(b.schema.Columns)
 		return b.misfit(header, missing, m, sure)
 	}
@@ -47,8 +47,8 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	return b.checkKinds(header)
 }
 
-// misfit names the columns that are there twice, unclear, missing and unknown; of the last only the numbers where it is
-// not sure that the line is a header.
+// misfit reports columns that are duplicated, ambiguous, missing or unknown. It reports only the numbers of
+// unknown ones, unless the line is surely a header.
 func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, sure bool) *partition.InputError {
 	unknown := m.unknown
 	if len(unknown)+len(missing)+len(m.twice)+len(m.alike) == 1 {
@@ -91,7 +91,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 	return b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
 }
 
-// unknownColumn is the error of the only column that does not belong.
+// unknownColumn is the error for the only column that does not belong.
 func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *partition.InputError {
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
 		"remove it from the "+b.source.thing+", or add it to the schema's columns or to its ignore:")
@@ -110,8 +110,8 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 	return e
 }
 
-// isName tells whether a text in a header can be told as a name: what has line breaks or is long may be rows between
-// quotes that do not match.
+// isName reports whether a text in a header can be quoted as a name. Long texts and texts with line breaks may be
+// rows between quotes that do not match.
 func isName(text string) bool {
 	const longest = 200
 	return strings.TrimSpace(text) != "" && len(text) <= longest && !strings.ContainsFunc(text, unicode.IsControl)
@@ -124,7 +124,7 @@ func columnsAre(n int) string {
 	return text.Several(n, "column") + " are"
 }
 
-// quoted lists names in quotes, of many the first ones.
+// quoted lists names in quotes, only the first ones if there are many.
 func quoted(names []string) string {
 	in := make([]string, len(names))
 	for i, name := range names {
@@ -133,7 +133,7 @@ func quoted(names []string) string {
 	return few(in)
 }
 
-// few lists words, of many the first ones.
+// few lists words, only the first ones if there are many.
 func few(words []string) string {
 	const most = 20
 	if n := len(words); n > most {

@@ -9,10 +9,10 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// columnNames finds what a source's column is by its name: a column of the schema, toWeights, or toNowhere.
+// columnNames finds what a source column is by its name: a column of the schema, toWeights, or toNowhere.
 type columnNames struct {
 	exact  map[string]int
-	folded map[string][]int // as fold writes them
+	folded map[string][]int // keyed by the result of fold
 	words  map[int]string   // target -> name
 }
 
@@ -36,14 +36,14 @@ func namesOf(s *partition.Schema, weights bool) *columnNames {
 	return n
 }
 
-// fold makes names equal that differ in case and in spaces, underscores and marks that do not show.
+// fold makes names equal that differ only in case, spaces, underscores and invisible marks.
 func fold(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return unicode.IsSpace(r) || r == '_' || r == '\ufeff' || r == '\u200b'
 	}), " ")
 }
 
-// count is how many columns of the schema names are, or are similar to.
+// count is the number of the schema's columns that names match exactly or approximately.
 func (n *columnNames) count(names []string) (known int) {
 	seen := map[int]bool{}
 	for _, name := range names {
@@ -61,19 +61,19 @@ func (n *columnNames) count(names []string) (known int) {
 	return known
 }
 
-// matched is what the columns of a source are.
+// matched holds what the columns of a source are.
 type matched struct {
 	target  []int        // of each column
 	found   map[int]bool // targets
 	known   int
-	unknown []int        // columns that are nothing of the schema's
-	twice   []string     // names that are there twice
-	similar []string     // pairs of names that are not the same, in words
-	alike   []string     // names between which nothing decides
-	unclear map[int]bool // targets that they may be
+	unknown []int        // columns that are not in the schema
+	twice   []string     // duplicate names
+	similar []string     // pairs of similar names, as text
+	alike   []string     // ambiguous names
+	unclear map[int]bool // their possible targets
 }
 
-// match goes by the exact names first, and finds for the rest similar ones.
+// match uses exact names first, and similar names for the rest.
 func (n *columnNames) match(header []SourceColumn) *matched {
 	m := &matched{target: make([]int, len(header)), found: map[int]bool{}, unclear: map[int]bool{}}
 	var rest []int

@@ -9,34 +9,32 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Options choose the rows of a file. The zero value takes them all.
+// Options select the rows of a file. The zero value selects all.
 type Options struct {
-	// Site keeps only the rows whose column of role site says so. It has no
-	// effect when the schema has no such column.
+	// Site keeps only the rows of this site, by the column of role site. It has no effect if the schema has no
+	// such column.
 	Site string
-	// From and To are a share of [0,1): a hash of each privacy unit (the unit
-	// column's text where the schema has one, else the record) under a key
-	// that everybody knows decides whether it is in. Shares that do not
-	// overlap have no unit in common, and shares that cover [0,1) cover the
-	// file. 0, 0 means all.
+	// From and To select a share of [0,1). A hash of each privacy unit, under a public key, decides whether it is
+	// in the share. It hashes the text of the unit column, or the record if there is no such column. Disjoint
+	// shares have no unit in common, and shares that cover [0,1) cover the file. 0, 0 means all.
 	From, To float64
-	// Weights takes a column WeightColumn beside the schema's for the weights of
-	// synthetic rows; see Table.Weights. Where the schema has a column of that
-	// name it is data, and this has no effect.
+	// Weights reads an additional column WeightColumn as the weights of synthetic rows; see Table.Weights. If the
+	// schema has a column of that name, it is data and this has no effect.
 	Weights bool
-	// IgnoreUnit reads the unit column as empty and lets the file lack it and columns of identifiers, for
+	// IgnoreUnit reads the unit column as empty, and allows the file to lack it and identifier columns. It is for
 	// generated tables, whose rows belong to nobody.
 	IgnoreUnit bool
-	// Warn is told what is odd and no error, once for a source: names of columns, no values. nil tells nobody.
+	// Warn is called with unusual properties that are not errors, once for each source. It gets names of columns
+	// and no values. It may be nil.
 	Warn func(warning string)
 
-	ofPart bool // of a table: there may be no row, and which ones are chosen is for the whole table
+	ofPart bool // the source is one part of a table: it may be empty, and the whole table selects rows
 }
 
-// check refuses options that cannot be meant.
+// check refuses options that make no sense.
 func (o *Options) check(s *partition.Schema) error {
 	if o.From != 0 || o.To != 0 {
-		if !(o.From >= 0 && o.From < o.To && o.To <= 1) { // false for NaN, too
+		if !(o.From >= 0 && o.From < o.To && o.To <= 1) { // also true for NaN
 			return errors.New("a share must lie in [0,1] and not be empty; correct the share")
 		}
 	}
@@ -50,7 +48,7 @@ func (o *Options) check(s *partition.Schema) error {
 	return nil
 }
 
-// byShare is whether a share leaves rows out.
+// byShare reports whether a share excludes rows.
 func (o *Options) byShare() bool { return o.From != 0 || o.To != 0 && o.To != 1 }
 
 // selectRows applies site and share.

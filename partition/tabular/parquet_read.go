@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
-// ReadParquet reads a Parquet file. It must have every column of the schema, in any
-// order. A null is an empty cell; a number is the same as its decimal digits in CSV,
-// of a 32-bit float the fewest that bring it back. Errors are *InputError.
+// ReadParquet reads a Parquet file. It must have every column of the schema, in any order. A null is an empty
+// cell. A number equals its decimal digits in CSV; a 32-bit float has the fewest digits that restore it. Errors
+// are *InputError.
 func ReadParquet(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	f, err := open(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 	return b.Table()
 }
 
-// openParquet begins a table of the file.
+// openParquet begins a table from the file.
 func openParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, o Options) (*parquet.File, *Builder,
 	error) {
 	file, err := parquet.Open(r, size)
@@ -74,10 +74,10 @@ func openParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, o 
 	return file, b, err
 }
 
-// reads is whether anything reads a column.
+// reads reports whether anything reads a column.
 func (l *layout) reads(column int) bool { return l.target[column] != toNowhere }
 
-// rawParquet gives the names of the columns and then the rows. Cells that are not read anywhere are empty.
+// rawParquet returns the names of the columns and then the rows. Columns that nothing reads are empty.
 func rawParquet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {
 	file, err := parquet.Open(f, size)
 	if err != nil {
@@ -119,9 +119,8 @@ func parquetError(name string, err error) *partition.InputError {
 	return e
 }
 
-// isParquet tells a Parquet file by its content, or by its name where it is damaged.
-// A file that is no regular one, such as a pipe, is never one: looking would take
-// bytes from it.
+// isParquet detects a Parquet file by its content, or by its name if it is damaged. A file that is not regular,
+// such as a pipe, is never one: looking would consume bytes.
 func isParquet(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -132,7 +131,7 @@ func isParquet(path string) bool {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return false // whoever reads it says why
+		return false // reading it will report the error
 	}
 	defer f.Close()
 	var magic [2][len(parquet.Magic)]byte

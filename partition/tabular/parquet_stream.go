@@ -14,10 +14,10 @@ import (
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
-// blockRows is how many rows of a Parquet file are in a block. Tests have fewer.
+// blockRows is the number of rows of a Parquet file in a block. Tests set a smaller one.
 var blockRows = 4096
 
-// rowGroup is a row group of a file of a table.
+// rowGroup is a row group of one of a table's files.
 type rowGroup struct {
 	file, at int
 	first    int // rows of the table before it
@@ -25,20 +25,20 @@ type rowGroup struct {
 	err      error // why its end was not read
 }
 
-// groupsOf are a pass's files, and the row groups of all.
+// groupsOf holds the files of a pass, and all their row groups.
 type groupsOf struct {
 	*pass
 	stream *Stream
-	tables []*Builder // by file; nil where it cannot be opened, for which errs says why
+	tables []*Builder // by file; nil if it cannot be opened, with the reason in errs
 	errs   []error
 	groups []*rowGroup
 
 	mu     sync.Mutex
 	next   int
-	broken map[int]bool // files in which something is wrong
+	broken map[int]bool // files with errors
 }
 
-// parquet reads the row groups of all files at once, on as many cores as there are, each by a cursor of its own.
+// parquet reads the row groups of all files concurrently on all cores, each with its own cursor.
 func (p *pass) parquet(t *Stream) error {
 	g := &groupsOf{pass: p, stream: t, broken: map[int]bool{}}
 	first := 0
@@ -90,7 +90,7 @@ func (g *groupsOf) open(i int) (*os.File, *parquet.File, *Builder, error) {
 	return f, file, table, nil
 }
 
-// take takes the next row group, nil behind the last. No file is begun behind many with something wrong.
+// take returns the next row group, nil after the last. It starts no further file once many have errors.
 func (g *groupsOf) take() *rowGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +108,7 @@ func (g *groupsOf) take() *rowGroup {
 func (g *groupsOf) work(ctx context.Context) error {
 	var f *os.File
 	var file *parquet.File
-	defer func() { f.Close() }() // of nil it is an error
+	defer func() { f.Close() }() // nil would be an error
 	which, rows := -1, (*part)(nil)
 	for r := g.take(); r != nil; r = g.take() {
 		if r.file != which {
@@ -131,7 +131,7 @@ func (g *groupsOf) work(ctx context.Context) error {
 	return nil
 }
 
-// read reads a row group. Its error is one of who takes the rows.
+// read reads a row group. Its error is one of the consumer of the rows.
 func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, rows *part) error {
 	flush := func() error {
 		if ctx.Err() != nil {
@@ -155,7 +155,7 @@ func (g *groupsOf) read(ctx context.Context, r *rowGroup, file *parquet.File, ro
 	return nil
 }
 
-// group adds the rows of a row group, and gives after each block what went wrong. The caller empties the part.
+// group adds the rows of a row group, and yields the error after each block. The caller empties the part.
 func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] {
 	noLine := func(int) int { return 0 }
 	stored := func(column int) bool { return b.plain[column] != nil && b.plain[column].Number() }
@@ -178,7 +178,7 @@ func (p *part) group(b *Builder, file *parquet.File, group int) iter.Seq[error] 
 	}
 }
 
-// knownCell is the cell of a text that stands in a dictionary.
+// knownCell is the cell for a text in a dictionary.
 func (p *part) knownCell(i int, text string) (float64, *partition.CellFault) {
 	entry := int(p.entries[i])
 	for len(p.known[i]) <= entry {
@@ -194,7 +194,7 @@ func (p *part) knownCell(i int, text string) (float64, *partition.CellFault) {
 	return cell, fault
 }
 
-// end puts together what is wrong with the files, in their order.
+// end combines the errors of the files, in order.
 func (g *groupsOf) end() error {
 	groups := g.groups
 	for i, table := range g.tables {

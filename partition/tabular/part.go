@@ -14,19 +14,19 @@ type layout struct {
 	name   string // of the source, for errors
 	source Source
 	target []int     // source column -> schema column, toNowhere or toWeights
-	empty  []float64 // cells of a row before any is read
-	// plain are the schema's columns that texts are read for as they are, by source column; nil for the others.
+	empty  []float64 // cells of a row before it is read
+	// plain holds, by source column, the schema's columns that are read from texts unchanged; nil for the others.
 	plain []*partition.Column
-	// comma is whether a comma may stand before the decimals of a number.
+	// comma reports whether a comma may precede the decimals of a number.
 	comma bool
 }
 
 const (
-	toNowhere = -1 // of a column that nothing reads
+	toNowhere = -1 // for a column that nothing reads
 	toWeights = -2
 )
 
-// plainly says whether a comma may stand before decimals, and which columns need nothing but their texts.
+// plainly sets whether a comma may precede decimals, and which columns need only their texts.
 func (l *layout) plainly(comma bool) {
 	l.comma, l.plain = comma, make([]*partition.Column, len(l.target))
 	for i, at := range l.target {
@@ -37,33 +37,34 @@ func (l *layout) plainly(comma bool) {
 	}
 }
 
-// part is some rows of a source in a row, and what is wrong with them. One goroutine works on it.
+// part is some consecutive rows of a source, and what is wrong with them. One goroutine works on it.
 type part struct {
 	*layout
 	cells    []float64
 	units    []string
-	weights  []float64 // nil where the source has none
-	rows     int       // those with violations included
+	weights  []float64 // nil if the source has none
+	rows     int       // including those with violations
 	wrong    tally
 	decimals [3]tally
-	// numbers are the cells of the next row that are stored as numbers; infinite where the text says what they are.
+	// numbers are the cells of the next row that are stored as numbers; infinite if the text has the value.
 	stored  []bool
 	numbers []float64
-	// entries are those of dictionaries that the texts of the next row come from, -1 for none, and known the cells that
-	// they stand for, by source column and entry: infinite for none yet.
+	// entries are the dictionary entries of the texts in the next row, -1 for none. known holds the cells of
+	// entries, by source column; infinite if not known yet.
 	entries []int32
 	known   [][]float64
 }
 
-// Numbers of a column with decimals, where a comma may stand before them: a point does, a comma does, and what may
-// be a comma between thousands as well, such as 12,500.
+// Formats of numbers in a column with decimals, if commas may precede them: with a point, with a comma, and with a
+// comma that may also separate thousands, such as 12,500.
 const (
 	behindPoint = iota
 	behindComma
 	behindEither
 )
 
-// add adds a row; faults are what the source says of its cells, and line gives the line of a column's cell.
+// add adds a row. faults are what the source reports about its cells, and line returns the line of a column's
+// cell.
 func (p *part) add(texts []string, faults map[int]*partition.CellFault, line func(column int) int) {
 	p.rows++
 	p.cells = append(p.cells, p.empty...)
@@ -100,7 +101,7 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 	}
 }
 
-// short counts a row that has not as many cells as the header; among are the delimiters that were not used.
+// short counts a row with fewer or more cells than the header; among are the delimiters that were not used.
 func (p *part) short(fields []string, among string, line func() int) {
 	p.rows++
 	fault := &partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
@@ -130,7 +131,7 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 			p.weights = append(p.weights, v)
 		}
 		if fault != nil {
-			fault.Fix = "give every row a finite number in this column" // the schema does not know it
+			fault.Fix = "give every row a finite number in this column" // the schema does not know this column
 		}
 	case p.comma && columns[at].Number():
 		if text, fault = p.number(i, text, columns[at].Kind != partition.Continuous); fault != nil {
@@ -151,8 +152,8 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 	return fault
 }
 
-// number is a number's text with a point before its decimals, if the file may have commas there. What may separate
-// thousands is not read: 1,000 is one or a thousand.
+// number returns a number's text with a decimal point, if the file may have decimal commas. It refuses what may be
+// a thousands separator: 1,000 is one or a thousand.
 func (p *part) number(i int, text string, whole bool) (string, *partition.CellFault) {
 	at := strings.IndexAny(text, ".,")
 	if !p.comma || at < 0 || strings.Count(text, ",")+strings.Count(text, ".") > 1 {
@@ -175,7 +176,7 @@ func (p *part) number(i int, text string, whole bool) (string, *partition.CellFa
 	return text, nil
 }
 
-// decimalComma tells numbers that need csv.decimal.
+// decimalComma reports numbers that need csv.decimal.
 func (p *part) decimalComma(c *partition.Column, text string) bool {
 	if p.comma || !c.Number() || p.source != FromCSV || strings.Count(text, ",") != 1 {
 		return false
@@ -184,7 +185,7 @@ func (p *part) decimalComma(c *partition.Column, text string) bool {
 	return fault == nil
 }
 
-// take adds the rows of a part, which begin after so many lines, to the table.
+// take adds the rows of a part, which start after the given number of lines, to the table.
 func (b *Builder) take(p *part, lines int) {
 	if b.count(p, lines) {
 		b.table.Extend(p.cells, p.units)
@@ -193,7 +194,7 @@ func (b *Builder) take(p *part, lines int) {
 	p.reset()
 }
 
-// count counts the rows of a part and what is wrong with them. Where any row so far has a violation the table is not
+// count counts the rows of a part and what is wrong with them. Once any row has a violation, the table is not
 // needed.
 func (b *Builder) count(p *part, lines int) (needed bool) {
 	b.wrong.merge(p.wrong, b.row, lines)
@@ -204,11 +205,11 @@ func (b *Builder) count(p *part, lines int) (needed bool) {
 	return len(b.wrong) == 0
 }
 
-// reset empties a part that was taken; its memory serves the next rows.
+// reset empties a part that was taken, and reuses its memory.
 func (p *part) reset() {
 	p.cells, p.units, p.weights, p.rows = p.cells[:0], p.units[:0], p.weights[:0], 0
 	if len(p.wrong) > 0 {
-		p.wrong = tally{} // the builder has the one before
+		p.wrong = tally{} // the builder has the previous one
 	}
 	for i := range p.decimals {
 		if len(p.decimals[i]) > 0 {
@@ -217,7 +218,7 @@ func (p *part) reset() {
 	}
 }
 
-// newPart begins rows of the builder's source.
+// newPart starts rows of the builder's source.
 func (b *Builder) newPart() *part {
 	return &part{layout: &b.layout, wrong: tally{}, decimals: newDecimals()}
 }
@@ -227,7 +228,7 @@ func newDecimals() [3]tally { return [3]tally{{}, {}, {}} }
 func (l *layout) columnName(i int) string {
 	switch at := l.target[i]; {
 	case at == toNowhere:
-		return fmt.Sprint(i + 1) // which nothing reads, so that nothing can be wrong with it
+		return fmt.Sprint(i + 1) // nothing reads it, so nothing can be wrong with it
 	case at == toWeights:
 		return partition.WeightColumn
 	default:

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// unfinished are names in a folder whose other files are not simply the table.
+// unfinished lists names that show that the other files of a folder are not simply the table.
 var unfinished = map[string]*partition.InputError{
 	"_temporary": {Problem: "the program that writes this folder has not finished, or failed",
 		Fix: "wait for it, or write the table again"},
@@ -20,10 +20,10 @@ var unfinished = map[string]*partition.InputError{
 		Fix: "write its newest version to another folder, as plain Parquet"},
 }
 
-// Files are the files whose rows [Read] reads where it is given a path: those of a folder or of a pattern such as
-// parts/*.csv, in the natural order of their names (part-2 before part-10); the workbook whose sheet is named; and
-// else the path's own, which may be missing. Left out are names that begin with _ or a dot, sums (*.crc) and lists of
-// files (*.manifest.json), which programs put beside parts. Errors are *InputError.
+// Files returns the files that [Read] reads for a path: those of a folder or of a pattern such as parts/*.csv, in
+// natural order of their names (part-2 before part-10), the workbook whose sheet is named, or otherwise the path
+// itself, which may be missing. It excludes names that begin with _ or a dot, checksums (*.crc) and lists of files
+// (*.manifest.json), which programs write beside parts. Errors are *InputError.
 func Files(path string) ([]string, error) {
 	if file, sheet := cutSheet(path); sheet != "" {
 		return []string{file}, nil
@@ -76,7 +76,7 @@ func namesLike(pattern string) ([]string, error) {
 			Fix: `close the bracket, or write \[ for one in a name`}
 	}
 	for _, name := range names {
-		// Where the pattern chooses among such folders their names say a column of the rows.
+		// If the pattern selects among such folders, their names hold a column of the rows.
 		if folder := filepath.Dir(name); folder != filepath.Dir(pattern) && isHive(filepath.Base(folder)) {
 			return nil, hiveFolder(folder)
 		}
@@ -84,7 +84,7 @@ func namesLike(pattern string) ([]string, error) {
 	return names, nil
 }
 
-// isHive tells folders like year=2024, whose name is a cell of all rows in it.
+// isHive detects folders like year=2024, whose name is a cell of all rows in it.
 func isHive(name string) bool { return strings.Contains(name, "=") }
 
 func hiveFolder(path string) *partition.InputError {
@@ -92,7 +92,7 @@ func hiveFolder(path string) *partition.InputError {
 		Fix: "write the table without partitioning by columns, so that each file has all of them"}
 }
 
-// checkParts refuses parts that are no files, and one that is there twice.
+// checkParts refuses parts that are not files, and duplicates.
 func checkParts(parts []string) error {
 	var seen []os.FileInfo
 	for _, path := range parts {
@@ -118,9 +118,9 @@ func checkParts(parts []string) error {
 	return nil
 }
 
-// naturally compares names as people count them: numbers in them by their size.
+// naturally compares names in natural order: numbers in them by value.
 func naturally(a, b string) int {
-	whole := cmp.Compare(a, b) // where the numbers differ in leading zeros alone
+	whole := cmp.Compare(a, b) // if numbers differ only in leading zeros
 	for a != "" && b != "" {
 		m, n := digits(a), digits(b)
 		if m > 0 && n > 0 {
@@ -139,7 +139,7 @@ func naturally(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), whole)
 }
 
-// digits is how many a text begins with.
+// digits is the number of digits at the start of a text.
 func digits(text string) int {
 	return len(text) - len(strings.TrimLeft(text, "0123456789"))
 }

@@ -8,20 +8,21 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// mostWrongParts bounds how many parts are told of at once.
+// mostWrongParts bounds the number of parts reported at once.
 const mostWrongParts = 10
 
 // WrongParts is the error of a table in parts: what is wrong, by part.
 type WrongParts struct {
-	// Rows is how many were read of all parts.
+	// Rows is the number of rows read from all parts.
 	Rows int
-	// Parts is how many the table has, Unread how many of them were not looked at because many were wrong before.
+	// Parts is the number of parts of the table. Unread is the number that were not read because many earlier ones
+	// had errors.
 	Parts, Unread int
-	// Wrong has *InputError and *Violations, which name their part.
+	// Wrong holds *InputError and *Violations, which name their part.
 	Wrong []error
 }
 
-// Error is that of each part.
+// Error joins the errors of the parts.
 func (w *WrongParts) Error() string {
 	wrong := w.Wrong
 	if w.Unread > 0 {
@@ -30,7 +31,7 @@ func (w *WrongParts) Error() string {
 	return errors.Join(wrong...).Error()
 }
 
-// Unwrap gives the errors of the parts.
+// Unwrap returns the errors of the parts.
 func (w *WrongParts) Unwrap() []error { return w.Wrong }
 
 // add counts the error of a part, and the rows that were read before it.
@@ -42,8 +43,8 @@ func (w *WrongParts) add(err error) {
 	w.Wrong = append(w.Wrong, err)
 }
 
-// readParts reads files as one table, whose site and share are chosen of all rows: equal records are told apart by
-// how many came before, in whichever part.
+// readParts reads files as one table, and selects site and share among all its rows: equal records are
+// distinguished by how many came before, in any part.
 func readParts(s *partition.Schema, name string, parts []string, o Options) (*partition.Table, error) {
 	if err := o.check(s); err != nil {
 		return nil, &partition.InputError{File: name, Problem: err.Error()}
@@ -52,7 +53,7 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 	of := o
 	of.Site, of.From, of.To, of.ofPart = "", 0, 0, true
 	told := map[string]bool{}
-	of.Warn = func(warning string) { // parts are odd in the same way
+	of.Warn = func(warning string) { // parts are unusual in the same way
 		if o.Warn != nil && !told[warning] {
 			o.Warn(warning)
 		}
@@ -103,7 +104,7 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 	return selectRows(whole, name, o)
 }
 
-// readPart reads a file of a table whose first part is Parquet or not.
+// readPart reads one file of a table; columnar says whether the first part is Parquet.
 func readPart(s *partition.Schema, path string, columnar bool, o Options) (*partition.Table, error) {
 	if err := checkPart(path, columnar); err != nil {
 		return nil, err

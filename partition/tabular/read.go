@@ -7,13 +7,13 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// Read reads the rows of a file: Parquet (told by its content, or a name that ends in
-// .parquet), a sheet of a workbook (see [ReadXLSX]), CSV, or images in the idx format where the
-// schema is one of images; path then names the file of images, and their labels
-// lie beside it, see LabelsPath. A file whose name ends in .csv or .csv.gz is
-// CSV also where the schema is one of images. Of the options only a share means
-// anything to idx files. A folder of CSV or Parquet files, or a pattern of their names, is one
-// table of the rows of all of [Files], the same as of one file. Errors are *InputError.
+// Read reads the rows of a file: Parquet (detected by content, or by a name that ends in .parquet), a sheet of a
+// workbook (see [ReadXLSX]), CSV, or idx images if the schema is for images. For images, path is the image file,
+// and the labels are beside it; see LabelsPath. A name that ends in .csv or .csv.gz is always CSV. idx files use
+// only the share among the options.
+//
+// A folder of CSV or Parquet files, or a pattern of their names, is one table with the rows of all [Files]. It
+// equals that of a single file. Errors are *InputError.
 func Read(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	parts, err := Files(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func Read(s *partition.Schema, path string, o Options) (*partition.Table, error)
 	return readFile(s, path, o)
 }
 
-// ofParts tells whether a path names files that are parts of its table.
+// ofParts reports whether a path names files that are parts of one table.
 func ofParts(path string, files []string) bool {
 	return len(files) != 1 || files[0] != path && Sheet(path) == ""
 }
@@ -50,7 +50,7 @@ func readFile(s *partition.Schema, path string, o Options) (*partition.Table, er
 	return x.Table(s)
 }
 
-// ReadImages is Read for who wants images: of idx files no table is made.
+// ReadImages is Read for callers that need images: it makes no table from idx files.
 func ReadImages(s *partition.Schema, path string, o Options) (*idx.Images, error) {
 	parts, err := Files(path)
 	if err != nil {

@@ -8,33 +8,32 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// CellKind is what a source says of the cells of a column.
+// CellKind is the type that a source declares for the cells of a column.
 type CellKind int
 
-// The kinds of a source's cells. CSV says nothing: its cells are texts, which may be
-// numbers.
+// The kinds of a source's cells. CSV declares none: its cells are texts, which may be numbers.
 const (
 	Unsaid       CellKind = iota
-	WholeNumbers          // in digits
-	Numbers               // that may have a fraction
-	TruthValues           // as 0 and 1
-	Texts                 // which may be numbers, too
+	WholeNumbers          // as digits
+	Numbers               // may have a fraction
+	TruthValues           // 0 and 1
+	Texts                 // may also be numbers
 	Times                 // dates and times of day, as texts
 	Nulls                 // no cell has a value
 	Unreadable            // see SourceColumn.What
 )
 
-// SourceColumn is a column of a source by its name there.
+// SourceColumn is a column of a source, with its name there.
 type SourceColumn struct {
 	Name string
 	Kind CellKind
-	What string // of Unreadable, in words for an error: "a date"
+	What string // for Unreadable, as text for an error: "a date"
 }
 
-// Source words errors about a source.
+// Source holds the words for errors about a source.
 type Source struct {
 	place, thing    string
-	sure            bool // names are surely names, and not a record
+	sure            bool // the names are surely names, not a record
 	empty, fixEmpty string
 	fixKind         string
 }
@@ -59,8 +58,7 @@ func namedColumns(names []string) []SourceColumn {
 	return columns
 }
 
-// checkKinds refuses a column whose cells cannot be those of the schema's column, before
-// any row is read.
+// checkKinds refuses a column whose cells do not suit the schema's column, before any row is read.
 func (b *Builder) checkKinds(header []SourceColumn) *partition.InputError {
 	for i := range header {
 		at := b.target[i]
@@ -79,8 +77,8 @@ func (b *Builder) checkKinds(header []SourceColumn) *partition.InputError {
 	return nil
 }
 
-// takes tells whether cells of a kind can be of a column, and what it wants. A category or
-// an identifier is its text, and a number with a fraction has several: 1.5, 1.50.
+// takes reports whether cells of a kind suit a column, and what it requires. A category or an identifier is its
+// text, and a number with a fraction has several texts: 1.5, 1.50.
 func takes(c *partition.Column, k CellKind) (want string, fits bool) {
 	textual := k == Unsaid || k == Texts || k == WholeNumbers || k == Times || k == Nulls
 	switch c.Declared() {
@@ -120,15 +118,15 @@ func (c *SourceColumn) words() string {
 	}
 }
 
-// Raw are the rows of a Parquet file or of a sheet as texts, for who has no schema yet. The first one is the header;
-// cells are good until the next row.
+// Raw holds the rows of a Parquet file or a sheet as texts, for callers without a schema. The first row is the
+// header; cells are valid until the next row.
 type Raw struct {
 	Next func() (cells []string, err error, ok bool)
 	stop func()
 	file *os.File
 }
 
-// OpenRaw opens such a file. It is nil where the file is of another kind, such as CSV. Errors are *InputError.
+// OpenRaw opens such a file. It returns nil for other files, such as CSV. Errors are *InputError.
 func OpenRaw(path string) (*Raw, error) {
 	archive, err := isArchive(path)
 	if err != nil || !archive && !isParquet(path) {

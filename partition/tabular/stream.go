@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/grouping"
 )
 
-// Stream is a table that is read as often as one likes, in blocks and on all cores, and never held as a whole. Its
-// source is CSV or Parquet, in a file or in parts. Start with [OpenStream].
+// Stream is a table that can be read any number of times, in blocks and on all cores, and is never in memory as a
+// whole. Its source is CSV or Parquet, in one file or in parts. Start with [OpenStream].
 type Stream struct {
 	schema  *partition.Schema
 	path    string
@@ -25,24 +25,24 @@ type Stream struct {
 	options Options
 	dir     string
 	stamps  []os.FileInfo
-	// chosen has a bit for each row that is in the share, where that takes to know the other rows; nil elsewhere.
+	// chosen has a bit for each row in the share, if that depends on other rows; otherwise nil.
 	chosen []uint64
 }
 
-// Block is some rows of a stream, with their numbers in the source, from 0 and rising.
+// Block is some rows of a stream, with ascending row numbers in the source, from 0.
 type Block struct {
 	*partition.Table
 	Numbers []int
-	// Of is how many rows the unit of each has, Nth which of them it is, from 0, where the source gives the rows by
-	// unit; nil elsewhere.
+	// Of is the number of rows of each row's unit, Nth the row's index among them, from 0, if the source returns
+	// rows by unit; otherwise nil.
 	Nth, Of []uint32
 }
 
-// ErrChanged says that a file is not the one that was opened.
+// ErrChanged says that a file has changed since it was opened.
 var ErrChanged = errors.New("the file was written since it was opened; start again with files that stay as they are")
 
-// OpenStream finds the files that [Read] would read, and reads nothing. Sorts of rows on the disk have files in dir.
-// Weights are not read. Errors are *InputError.
+// OpenStream finds the files that [Read] would read, and reads nothing. Sorts of rows on the disk use files in
+// dir. Weights are not read. Errors are *InputError.
 func OpenStream(s *partition.Schema, path string, o Options, dir string) (*Stream, error) {
 	fail := func(file, problem, fix string) (*Stream, error) {
 		return nil, &partition.InputError{File: file, Problem: problem, Fix: fix}
@@ -80,7 +80,7 @@ func OpenStream(s *partition.Schema, path string, o Options, dir string) (*Strea
 	return t, nil
 }
 
-// unchanged fails where a file is another one than it was, or was written.
+// unchanged fails if a file was replaced or written.
 func (t *Stream) unchanged() error {
 	for i, file := range t.files {
 		info, err := os.Stat(file)
@@ -96,15 +96,15 @@ func (t *Stream) unchanged() error {
 	return nil
 }
 
-// Blocks gives all rows of the site and share that the options ask for, in blocks and in no order, to do, on several
-// goroutines at once. A block is good until do returns. The errors are those of [Read], of do, and the cause of ctx;
-// where there is one, what was given is not the table.
+// Blocks passes all rows of the site and share in the options to do, in blocks, in no particular order, from
+// several goroutines. A block is valid until do returns. Errors are those of [Read], of do, and the cause of ctx;
+// after an error the blocks passed are not the whole table.
 func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
 	if t.options.byShare() && t.schema.UnitColumn() < 0 && t.chosen == nil {
 		if err := t.choose(ctx); err != nil {
 			return err
 		}
-		t.options.Warn = nil // was told
+		t.options.Warn = nil // already reported
 	}
 	var some atomic.Bool
 	err := t.pass(ctx, func(b *Block) error {
@@ -121,7 +121,7 @@ func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
 	return err
 }
 
-// choose finds the rows of a share of records, of which equal ones are told apart by how many stand before.
+// choose finds the rows in a share of records. Equal records are distinguished by how many come before.
 func (t *Stream) choose(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -152,7 +152,7 @@ func (t *Stream) choose(ctx context.Context) error {
 	return nil
 }
 
-// keep leaves the rows of the site and share.
+// keep keeps the rows of the site and share.
 func (t *Stream) keep(b *Block) {
 	s, o := t.schema, &t.options
 	bySite := o.Site != "" && s.SiteColumn() >= 0
@@ -182,7 +182,7 @@ func (t *Stream) keep(b *Block) {
 	b.Numbers = b.Numbers[:len(rows)]
 }
 
-// pass reads all files once, and gives the blocks of all rows.
+// pass reads all files once, and passes the blocks of all rows.
 func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
 	if err := t.unchanged(); err != nil {
 		return err
@@ -203,26 +203,26 @@ func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
 	if failed := group.Wait(); failed != nil {
 		return failed
 	}
-	// Where a file was written meanwhile, that is the reason why its rows are wrong.
+	// If a file was written meanwhile, report that as the reason for its errors.
 	return cmp.Or(t.unchanged(), err)
 }
 
 // pass is a pass over the files of a stream.
 type pass struct {
 	ctx     context.Context
-	group   *errgroup.Group // works on blocks
+	group   *errgroup.Group // processes blocks
 	do      func(*Block) error
 	free    sync.Pool // of tables
 	options Options
 	wrong   *WrongParts // nil for a single file
 }
 
-// ofParts has the options those of parts.
+// ofParts sets the options for parts.
 func (p *pass) ofParts(files int) {
 	p.wrong = &WrongParts{Parts: files}
 	p.options.ofPart = true
 	told, warn := map[string]bool{}, p.options.Warn
-	p.options.Warn = func(warning string) { // parts are odd in the same way
+	p.options.Warn = func(warning string) { // parts are unusual in the same way
 		if warn != nil && !told[warning] {
 			warn(warning)
 		}
@@ -230,7 +230,7 @@ func (p *pass) ofParts(files int) {
 	}
 }
 
-// ended takes how a file ended, after so many rows. It returns the error of a single file.
+// ended records how a file ended, after the given number of rows. It returns the error of a single file.
 func (p *pass) ended(rows int, err error) error {
 	switch {
 	case p.wrong == nil:
@@ -243,7 +243,7 @@ func (p *pass) ended(rows int, err error) error {
 	return nil
 }
 
-// end is what is wrong with the files.
+// end reports what is wrong with the files.
 func (p *pass) end(t *Stream) error {
 	switch {
 	case p.wrong == nil:
@@ -256,7 +256,7 @@ func (p *pass) end(t *Stream) error {
 	return nil
 }
 
-// give gives the rows of a part of a file, of which so many stand before in the source, and calls back.
+// give passes on the rows of a part of a file, with the number of rows before it in the source, and calls back.
 func (p *pass) give(first int, rows *part, back func()) error {
 	if p.ctx.Err() != nil {
 		return context.Cause(p.ctx)
@@ -273,7 +273,7 @@ func (p *pass) give(first int, rows *part, back func()) error {
 	return p.do(b)
 }
 
-// csv reads files of text, one after the other.
+// csv reads text files, one after another.
 func (p *pass) csv(t *Stream) error {
 	first := 0
 	for i, path := range t.files {

@@ -10,34 +10,34 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Violations is the error of a table with cells or rows that the schema does not allow: all of them, counted by column
-// and kind. It holds row numbers and no value, and is for the site alone.
+// Violations is the error of a table with cells or rows that the schema does not allow: all of them, counted by
+// column and kind. It holds row numbers and no values, and must not leave the site.
 type Violations struct {
 	File string
-	// Rows is how many were read.
+	// Rows is the number of rows read.
 	Rows int
-	// Found are the kinds of violations, in the order of the source's columns; those of whole rows come last.
+	// Found lists the kinds of violations in the order of the source's columns; those of whole rows come last.
 	Found []Violation
-	// Ended is why the rest of the source could not be read, nil where all of it was.
+	// Ended is why the rest of the source could not be read, nil if all of it was.
 	Ended error
 }
 
-// Violation is one kind of what is wrong with the cells of a column, or with whole rows.
+// Violation is one kind of error in the cells of a column, or in whole rows.
 type Violation struct {
-	Column  string `json:"column,omitempty"` // empty: of whole rows
+	Column  string `json:"column,omitempty"` // empty for whole rows
 	Problem string `json:"problem"`
 	Fix     string `json:"fix"`
 	Times   int    `json:"times"`
-	Rows    []int  `json:"rows"` // the first ones, from 1; none where a database counted
-	line    int    // of the first, 0 where the source has no lines
+	Rows    []int  `json:"rows"` // the first ones, from 1; none if a database counted
+	line    int    // of the first, 0 if the source has no lines
 }
 
 const (
-	mostRowsNamed  = 5  // of a violation
-	mostKindsNamed = 20 // of violations in an error's text
+	mostRowsNamed  = 5  // for each violation
+	mostKindsNamed = 20 // violations in an error's text
 )
 
-// Error is the line of an [partition.InputError] for a single violation, and else a line for each kind.
+// Error is the line of an [partition.InputError] for a single violation, otherwise one line for each kind.
 func (v *Violations) Error() string {
 	if len(v.Found) == 1 && v.Found[0].Times == 1 && len(v.Found[0].Rows) == 1 && v.Ended == nil {
 		return v.first().Error()
@@ -60,7 +60,7 @@ func (v *Violations) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the first violation as the error that it would be alone, and why the rest could not be read.
+// Unwrap returns the first violation as an error of its own, and why the rest could not be read.
 func (v *Violations) Unwrap() []error {
 	if v.Ended != nil {
 		return []error{v.first(), v.Ended}
@@ -77,7 +77,7 @@ func (v *Violations) first() *partition.InputError {
 	return e
 }
 
-// heading says how much is wrong: "14 cells cannot be read, in 3 columns:".
+// heading summarizes the errors: "14 cells cannot be read, in 3 columns:".
 func (v *Violations) heading() string {
 	cells, rows := 0, 0
 	columns := map[string]bool{}
@@ -100,7 +100,7 @@ func (v *Violations) heading() string {
 	return strings.Join(parts, "; ") + ":"
 }
 
-// Where says column, how often, what, and in which rows: all but what to do.
+// Where names the column, how often, what, and in which rows, but not how to fix it.
 func (f *Violation) Where() string {
 	where := "whole rows"
 	if f.Column != "" {
@@ -124,7 +124,7 @@ func (f *Violation) Where() string {
 	return fmt.Sprintf("%s: %s %s (%s %s)", where, text.Several(f.Times, "time"), f.Problem, name, named)
 }
 
-// kind tells violations apart: by the source's column (of whole rows the number of columns) and by what is wrong.
+// kind identifies violations by the source's column (the number of columns for whole rows) and by what is wrong.
 type kind struct {
 	column  int
 	problem string
@@ -133,7 +133,7 @@ type kind struct {
 // tally counts violations.
 type tally map[kind]*Violation
 
-// add counts one, of which line gives the line.
+// add counts one violation; line returns its line.
 func (t tally) add(k kind, column, fix string, row int, line func() int) {
 	f := t[k]
 	if f == nil {
@@ -146,7 +146,7 @@ func (t tally) add(k kind, column, fix string, row int, line func() int) {
 	}
 }
 
-// merge adds those of later rows, after so many rows and lines.
+// merge adds the violations of later rows, after the given numbers of rows and lines.
 func (t tally) merge(later tally, rows, lines int) {
 	for k, f := range later {
 		for i := range f.Rows {
@@ -164,7 +164,7 @@ func (t tally) merge(later tally, rows, lines int) {
 	}
 }
 
-// list orders what was counted by the columns of the source.
+// list sorts the violations by the columns of the source.
 func (t tally) list() []Violation {
 	kinds := make([]kind, 0, len(t))
 	for k := range t {
@@ -181,8 +181,8 @@ func (t tally) list() []Violation {
 	return found
 }
 
-// mixed counts numbers of columns where some have a point and others a comma before their decimals, and where all may
-// have commas between thousands: nothing tells which they are.
+// mixed counts the numbers in columns that mix decimal points and decimal commas, or where every comma may
+// separate thousands: they are ambiguous.
 func (b *Builder) mixed() {
 	said := b.schema.CSV.Decimal == ","
 	for i := range b.target {

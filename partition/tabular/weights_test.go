@@ -26,7 +26,7 @@ func pairs(t testing.TB, rows int) *partition.Table {
 	return table
 }
 
-// meanOne scales weights to a mean of 1, in units of the largest, whose sum is finite whatever their size.
+// meanOne scales weights to a mean of 1. It first divides by the largest, so that the sum is finite for all sizes.
 func meanOne(weights []float64) []float64 {
 	largest, total := slices.Max(weights), 0.0
 	for _, w := range weights {

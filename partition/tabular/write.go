@@ -11,13 +11,13 @@ import (
 	"github.com/conclave-dp/conclave/partition/parquet"
 )
 
-// The forms that tables are written in, by which their files' names end.
+// The output formats of tables, which are also the endings of file names.
 const (
 	CSV     = "csv"
 	Parquet = "parquet"
 )
 
-// Write writes a table in a form, with weights where there are any; see [WriteWeightedCSV] and [WriteParquet].
+// Write writes a table in a format, with weights if there are any; see [WriteWeightedCSV] and [WriteParquet].
 func Write(w io.Writer, form string, t *partition.Table, weights []float64) error {
 	switch form {
 	case CSV:
@@ -28,15 +28,13 @@ func Write(w io.Writer, form string, t *partition.Table, weights []float64) erro
 	return fmt.Errorf("write table: no form %q; use %s or %s", form, CSV, Parquet)
 }
 
-// WriteCSV writes a header and the rows: the schema's columns in order. What ReadCSV read comes
-// back cell by cell.
+// WriteCSV writes a header and the rows, with the schema's columns in order. A table read by ReadCSV is restored
+// cell by cell.
 func WriteCSV(w io.Writer, t *partition.Table) error { return WriteWeightedCSV(w, t, nil) }
 
-// WriteWeightedCSV is WriteCSV with a last column WeightColumn, whose numbers have
-// as many digits as bring them back exactly; nil writes no such column. The weights
-// must have a mean of 1, one for each row, none negative. It fails
-// with ErrWeightColumn for a schema that has such a column itself, and writes
-// nothing then.
+// WriteWeightedCSV is WriteCSV with a last column WeightColumn, whose numbers have enough digits to be restored
+// exactly; nil writes no such column. There is one weight for each row, none negative, with mean 1. If the schema
+// has a column of that name, it fails with ErrWeightColumn and writes nothing.
 func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error {
 	s := t.Schema()
 	if weights != nil {
@@ -52,7 +50,7 @@ func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error 
 	if weights != nil {
 		line = appendField(line, len(s.Columns), []byte(partition.WeightColumn))
 	}
-	_, _ = out.Write(append(line, '\n')) // which keeps the first error
+	_, _ = out.Write(append(line, '\n')) // keeps the first error
 	for row := range t.Len() {
 		line = line[:0]
 		for i := range s.Columns {
@@ -63,7 +61,7 @@ func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error 
 			line = appendField(line, len(s.Columns), partition.AppendNumber(cell[:0], weights[row]))
 		}
 		if len(line) == 0 {
-			line = append(line, `""`...) // a lone empty cell; an empty line would be no row
+			line = append(line, `""`...) // a single empty cell; an empty line would not be a row
 		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return fmt.Errorf("write table: %w", err)
@@ -75,8 +73,8 @@ func WriteWeightedCSV(w io.Writer, t *partition.Table, weights []float64) error 
 	return nil
 }
 
-// appendField adds the field at position at of its line, quoted where RFC 4180
-// asks for it, and where a reader may trim spaces.
+// appendField adds the field at position at of its line. It is quoted if RFC 4180 requires it, or if a reader may
+// trim spaces.
 func appendField(line []byte, at int, field []byte) []byte {
 	if at > 0 {
 		line = append(line, ',')
@@ -105,8 +103,8 @@ func needsQuotes(field []byte) bool {
 	return len(field) > 0 && (unicode.IsSpace(first) || unicode.IsSpace(last) || first == '\ufeff')
 }
 
-// WriteParquet is [WriteWeightedCSV] as a Parquet file: integer and binary columns are INT64, continuous ones and the
-// weights DOUBLE, and all others the texts of CSV. Empty cells are null.
+// WriteParquet is [WriteWeightedCSV] for a Parquet file: integer and binary columns are INT64, continuous ones and
+// weights DOUBLE, and all others have the texts of CSV. Empty cells are null.
 func WriteParquet(w io.Writer, t *partition.Table, weights []float64) error {
 	s := t.Schema()
 	if weights != nil {

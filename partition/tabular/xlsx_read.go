@@ -14,11 +14,12 @@ import (
 	"github.com/conclave-dp/conclave/partition/xlsx"
 )
 
-// FromXLSX words errors about a sheet of a workbook, whose cells say as little of their kinds as those of CSV.
+// FromXLSX holds the words for errors about a sheet of a workbook, whose cells declare as little about their types
+// as those of CSV.
 var FromXLSX = Source{place: "sheet's first row", thing: "sheet", empty: "there is a header but no row",
 	fixEmpty: "check that it is the right sheet"}
 
-// Sheet is the sheet that a path names, as in visits.xlsx#Visits 2024, and empty where it names none.
+// Sheet is the sheet that a path names, as in visits.xlsx#Visits 2024, and empty if it names none.
 func Sheet(path string) string {
 	_, sheet := cutSheet(path)
 	return sheet
@@ -30,14 +31,14 @@ func cutSheet(path string) (file, sheet string) {
 		return path, ""
 	}
 	if _, err := os.Stat(path); err == nil {
-		return path, "" // a file of that name
+		return path, "" // a file of that name exists
 	}
 	at += len(".xlsx")
 	return path[:at], path[at+1:]
 }
 
-// ReadXLSX reads a sheet of a workbook: the one that the path names after a #, or else the only one that is not
-// empty. The first row with a value is the header; rows without any are passed over. Errors are *InputError.
+// ReadXLSX reads a sheet of a workbook: the one that the path names after a #, or otherwise the only one that is
+// not empty. The first row with a value is the header; rows without values are skipped. Errors are *InputError.
 func ReadXLSX(s *partition.Schema, path string, o Options) (*partition.Table, error) {
 	file, sheet := cutSheet(path)
 	f, err := open(file)
@@ -52,7 +53,7 @@ func ReadXLSX(s *partition.Schema, path string, o Options) (*partition.Table, er
 	return DecodeXLSX(s, f, info.Size(), path, sheet, o)
 }
 
-// rawSheet gives the rows of a sheet, the first of which is the header.
+// rawSheet returns the rows of a sheet, the header first.
 func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], error) {
 	book, at, err := openSheet(f, size, path, Sheet(path))
 	if err != nil {
@@ -61,7 +62,7 @@ func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], 
 	return func(yield func([]string, error) bool) {
 		row, columns := 0, 0
 		for cells, err := range book.Rows(at, func(int) bool { return true }) {
-			if _, err := cellFaults(err); err != nil { // cells that are wrong are empty
+			if _, err := cellFaults(err); err != nil { // invalid cells are empty
 				bad := xlsxError(path, err)
 				bad.Row = row
 				yield(nil, bad)
@@ -136,7 +137,7 @@ func DecodeXLSX(s *partition.Schema, r io.ReaderAt, size int64, name, sheet stri
 	return b.Table()
 }
 
-// openSheet opens a workbook of size bytes, and finds the sheet in it.
+// openSheet opens a workbook of size bytes, and finds the sheet.
 func openSheet(r io.ReaderAt, size int64, name, sheet string) (book *xlsx.File, at int, err error) {
 	if book, err = xlsx.Open(r, size); err != nil {
 		return nil, 0, xlsxError(name, err)
@@ -176,7 +177,7 @@ func chooseSheet(book *xlsx.File, name, sheet string) (int, error) {
 		len(full), strings.Join(names, ", ")), Fix: fmt.Sprintf("name one after a #, as in %s#%s", name, names[0])}
 }
 
-// cellFaults takes what is wrong with cells of a row out of the error of the row.
+// cellFaults separates the errors of single cells from the error of a row.
 func cellFaults(err error) (map[int]*partition.CellFault, error) {
 	var cells xlsx.CellErrors
 	if !errors.As(err, &cells) {
@@ -209,8 +210,8 @@ func xlsxError(name string, err error) *partition.InputError {
 	return e
 }
 
-// isArchive tells by its content a file that is a zip archive, as workbooks are. Other forms of workbooks are
-// refused, for their bytes would be told of as broken text.
+// isArchive detects a zip archive by content, as workbooks are. It refuses other workbook formats, whose bytes
+// would be reported as broken text.
 func isArchive(path string) (bool, error) {
 	file, _ := cutSheet(path)
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
@@ -218,7 +219,7 @@ func isArchive(path string) (bool, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return false, nil // whoever reads it says why
+		return false, nil // reading it will report the error
 	}
 	defer f.Close()
 	var magic [8]byte

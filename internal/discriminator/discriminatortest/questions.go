@@ -1,5 +1,5 @@
-// Package discriminatortest makes questions about discriminators of questiontest.SmallSchema,
-// good and bad ones, for the tests of the kinds that ask about discriminators.
+// Package discriminatortest makes valid and invalid questions about discriminators of questiontest.SmallSchema,
+// for tests of kinds that ask about discriminators.
 package discriminatortest
 
 import (
@@ -37,7 +37,7 @@ func Question(seed uint64, spread float64, change Change) *conclavev1.Discrimina
 	return q
 }
 
-// Widths are those of the layers of a dense discriminator of smallSchema, inputs first.
+// Widths are the widths of the layers of a dense discriminator of SmallSchema, inputs first.
 func Widths(d *conclavev1.Discriminator) []int {
 	in, out := questiontest.SmallFeatures, 1
 	switch {
@@ -90,7 +90,7 @@ func Standard(q *conclavev1.DiscriminatorSum) {
 	q.Scale = &conclavev1.Tensor{Shape: shape, Data: safetensors.Bytes(scale)}
 }
 
-// Networks change a question to ones about all kinds of networks of tables.
+// Networks returns changes that give questions about all kinds of networks for tables.
 func Networks() map[string]Change {
 	return map[string]Change{
 		"each":        func(sum) {},
@@ -117,7 +117,7 @@ func Networks() map[string]Change {
 	}
 }
 
-// Bad is a change that makes a question one that no node answers, and a part of the reason.
+// Bad is a change that makes a question invalid, and a part of the expected reason.
 type Bad struct {
 	Change Change
 	Want   string

@@ -34,10 +34,9 @@ type Spec struct {
 	Start uint64
 }
 
-// Ensemble holds the models of a spec with their optimizer. All parameters are in
-// one place with the model as leading axis; there is one network a processor,
-// which takes the place of one model after the other. So a model costs three
-// numbers a parameter and nothing else. It is not safe for concurrent use.
+// Ensemble holds the models of a spec with their optimizer. All parameters are in one array with the model as
+// leading axis. Each processor has one network, which acts as one model after another. So a model costs three
+// numbers per parameter and nothing else. It is not safe for concurrent use.
 type Ensemble struct {
 	spec    Spec
 	in      int       // numbers of a record
@@ -124,11 +123,10 @@ func (e *Ensemble) params(of []float32, model, class int) []float32 {
 	return of[at : at+e.size]
 }
 
-// Train takes optimizer steps on every model: real[i] against the generated
-// records of shape [len(classes), In]. A step sees at most batch real and batch
-// generated records of each class. A model without real records of a class keeps
-// its network of that class. How many steps are computed, of how many records, follows from
-// the generated ones, steps and batch alone.
+// Train takes optimizer steps on every model: real[i] against the generated records of shape [len(classes), In]. A
+// step sees at most batch real and batch generated records of each class. A model without real records of a class
+// leaves its network of that class unchanged. The amount of computation depends only on the generated records,
+// steps and batch.
 func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, steps, batch int) error {
 	if e.spec.Fresh {
 		return errFresh
@@ -144,10 +142,10 @@ func (e *Ensemble) Train(real []Examples, generated []float32, classes []int, st
 	return nil
 }
 
-// errFresh says that nothing is kept of fresh models that could be trained or asked.
+// errFresh says that fresh models are not stored, so they cannot be trained or asked separately.
 var errFresh = errors.New("ensemble: fresh models are trained and asked at once")
 
-// ErrEnded says that a training was ended before its last step. The ensemble is of no use then.
+// ErrEnded says that training was ended before its last step. The ensemble must not be used afterwards.
 var ErrEnded = errors.New("ensemble: training was ended")
 
 // Until makes training end early once done is closed; nil removes this.
@@ -212,12 +210,12 @@ func (e *Ensemble) Score(out, x []float32, classes []int) error {
 	return nil
 }
 
-// InputGradients calls visit with, for every model, the gradients by the records x
-// of shape [len(classes), In], of the same shape: record i's is that of its own
-// loss by the given [losses.Loss], nil means [losses.Logistic], as if it were a real one: the
-// direction that a generator descends. A Loss that looks at a whole batch sees the records of one
-// class. Calls come in any order and at the same time from several
-// goroutines; dx is valid during the call.
+// InputGradients calls visit for every model with the gradients with respect to the records x of shape
+// [len(classes), In], in the same shape. That of record i is for its own loss as if it were real, by the given
+// [losses.Loss]; nil means [losses.Logistic]. It is the direction that a generator descends. A loss over a whole
+// batch sees the records of one class.
+//
+// Calls come in any order and concurrently from several goroutines; dx is valid during the call.
 func (e *Ensemble) InputGradients(x []float32, classes []int, loss losses.Loss,
 	visit func(model int, dx []float32)) error {
 	if e.spec.Fresh {
@@ -230,9 +228,8 @@ func (e *Ensemble) InputGradients(x []float32, classes []int, loss losses.Loss,
 	return nil
 }
 
-// TrainGradients is [Ensemble.Train] and then [Ensemble.InputGradients] at the records
-// x, but each model is asked once it is trained, while it is at hand. What fresh models
-// answer depends on nothing but the call.
+// TrainGradients is [Ensemble.Train] followed by [Ensemble.InputGradients] at the records x, but each model is
+// asked right after its training, while it is in memory. The answers of fresh models depend only on the call.
 func (e *Ensemble) TrainGradients(
 	real []Examples, generated []float32, classes []int, steps, batch int,
 	x []float32, xClasses []int, loss losses.Loss, visit func(model int, dx []float32),
@@ -247,7 +244,7 @@ func (e *Ensemble) TrainGradients(
 	if e.ended() {
 		return ErrEnded
 	}
-	if !e.spec.Fresh { // of which nothing is kept
+	if !e.spec.Fresh { // fresh models are not stored
 		e.steps += steps
 	}
 	return nil
@@ -283,8 +280,7 @@ func (e *Ensemble) Steps() int { return e.steps }
 // SetSteps restores the number of optimizer steps.
 func (e *Ensemble) SetSteps(n int) { e.steps = n }
 
-// run does a job for chunks of models. Models do not share state, so that the
-// result does not depend on the schedule.
+// run executes a job for chunks of models. Models share no state, so the result does not depend on the schedule.
 func (e *Ensemble) run(job call, t parallel.Task) {
 	workers := e.pool.Size()
 	job.chunk = max(1, min(16, e.spec.Models/(4*workers)))

@@ -85,7 +85,7 @@ func images(rng *rand.Rand, e *Ensemble, n int) []float32 {
 	return x
 }
 
-// An ensemble does what as many networks of their own do.
+// An ensemble gives the same results as separate networks.
 func TestEnsembleIsManyNetworks(t *testing.T) {
 	const models, rows, steps = 9, 7, 3
 	for name, spec := range architectures(models) {

@@ -4,19 +4,19 @@ package ensemble
 type Examples struct {
 	// ByClass holds them: ByClass[c] has shape [rows, features].
 	ByClass [][]float32
-	// View makes them when they are needed, in place of ByClass; nil for records that are held.
+	// View computes them when they are needed, instead of ByClass; nil for records in memory.
 	View View
 }
 
-// View makes the records of one model as it sees them. It is safe for use by several goroutines.
+// View computes the records of one model as it sees them. It is safe for concurrent use.
 type View interface {
 	// Len is the number of records of a class.
 	Len(class int) int
-	// Append appends the records of a class with numbers from and up to to.
+	// Append appends records from to to-1 of a class.
 	Append(x []float32, class, from, to int) []float32
 }
 
-// Seen is the view of the records, of so many features.
+// Seen is the view of the records, with the given number of features.
 func (e *Examples) Seen(features int) View {
 	if e.View != nil {
 		return e.View
@@ -35,7 +35,7 @@ func (h held) Append(x []float32, class, from, to int) []float32 {
 	return append(x, h.byClass[class][from*h.features:to*h.features]...)
 }
 
-// none says whether there is no record of a class.
+// none reports whether there is no record of a class.
 func (e *Examples) none(class int) bool {
 	if e.View != nil {
 		return e.View.Len(class) == 0
@@ -43,7 +43,7 @@ func (e *Examples) none(class int) bool {
 	return len(e.ByClass[class]) == 0
 }
 
-// some makes up to batch of the records of a class, those that [trainer.window] takes of records that are held.
+// some computes up to batch records of a class: the same ones that [trainer.window] takes from records in memory.
 func (t *trainer) some(v View, class, batch int) []float32 {
 	n := v.Len(class)
 	if n <= batch {

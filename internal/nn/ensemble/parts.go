@@ -25,8 +25,8 @@ func (e *Ensemble) trainPart(part int, w *parallel.Worker) {
 	}
 }
 
-// train takes the steps of one network; if there is nothing to learn from, of a copy that is dropped. Its random
-// numbers depend only on the model, the class and the steps taken so far.
+// train takes the steps of one network; if there is nothing to learn from, those of a copy that is discarded. Its
+// random numbers depend only on the model, the class and the steps taken so far.
 func (e *Ensemble) train(s *trainer, model, class int, real *Examples) {
 	w, m, v := e.params(e.w, model, class), e.params(e.m, model, class), e.params(e.v, model, class)
 	if real.none(class) {
@@ -37,8 +37,8 @@ func (e *Ensemble) train(s *trainer, model, class int, real *Examples) {
 	e.take(s, model, class, real, w, m, v)
 }
 
-// take takes the steps of a network with weights w and moments m and v. How much work that is
-// depends on the generated records, which are public, and not on the real ones.
+// take takes the steps of a network with weights w and moments m and v. The amount of work depends on the
+// generated records, which are public, and not on the real ones.
 func (e *Ensemble) take(s *trainer, model, class int, real *Examples, w, m, v []float32) {
 	s.pcg.Seed(e.spec.Seed^uint64(e.steps)<<20, uint64(model*e.spec.Classes+class))
 	var rows []float32
@@ -49,7 +49,7 @@ func (e *Ensemble) take(s *trainer, model, class int, real *Examples, w, m, v []
 		if e.ended() {
 			return
 		}
-		if real.View != nil && (i == 0 || real.View.Len(class) > e.job.rows) { // else they are the same in each step
+		if real.View != nil && (i == 0 || real.View.Len(class) > e.job.rows) { // otherwise they stay the same
 			rows = s.some(real.View, class, e.job.rows)
 		}
 		clear(s.Grad)
@@ -79,7 +79,7 @@ func (e *Ensemble) roundPart(part int, w *parallel.Worker) {
 				if trains {
 					e.take(s, i, c, real, s.own, s.m, s.v)
 				}
-				if real.none(c) { // what it learned is dropped
+				if real.none(c) { // what it learned is discarded
 					s.begin(e.w)
 				}
 			}
@@ -115,7 +115,7 @@ func (e *Ensemble) gradientPart(part int, w *parallel.Worker) {
 	}
 }
 
-// visit visits a model, whose network of a class ready puts in place.
+// visit visits a model; ready loads its network of a class.
 func (e *Ensemble) visit(s *trainer, model int, ready func(class int)) {
 	place := e.asked.place
 	s.dx = tensor.Resize(s.dx, len(place)*e.in)
@@ -125,7 +125,7 @@ func (e *Ensemble) visit(s *trainer, model int, ready func(class int)) {
 		scores := s.Net.Forward(rows, n)
 		s.scores = tensor.Resize(s.scores, n)
 		e.job.loss.Gradient(s.scores, scores, true)
-		vector.Scale(s.scores, float32(n)) // from the mean's to each record's own
+		vector.Scale(s.scores, float32(n)) // from the gradient of the mean to that of each record
 		dx := s.Net.Backward(s.scores, false, true)
 		for j := range n {
 			copy(s.dx[place[j]*e.in:(place[j]+1)*e.in], dx[j*e.in:])

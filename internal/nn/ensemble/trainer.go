@@ -9,13 +9,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
 
-// trainer is a network that takes the place of one model of an ensemble after the
-// other, with a worker's memory.
+// trainer is a network that acts as one model of an ensemble after another, with a worker's memory.
 type trainer struct {
 	*nn.Replica
 	scores []float32
-	rows   []float32 // a window that goes round the end
-	seen   []float32 // real records that were made
+	rows   []float32 // a window that wraps around
+	seen   []float32 // computed real records
 	dx     []float32
 	// own, m and v are the parameters and moments of a fresh model.
 	own, m, v []float32
@@ -40,9 +39,8 @@ func (t *trainer) begin(params []float32) {
 	t.Take(t.own)
 }
 
-// accumulate adds to the gradients half of those of the loss over up to batch of
-// the rows. Where there are fewer and a filling is given, its rows pass through the network for
-// the rest of the batch, and add nothing.
+// accumulate adds half of the gradients of the loss over up to batch of the rows. If there are fewer rows and
+// filling is given, rows of filling pass through the network for the rest of the batch, and add nothing.
 func (t *trainer) accumulate(rows, filling []float32, batch int, loss losses.Loss, real bool) {
 	n := len(rows) / t.Net.In()
 	if n > batch {
@@ -67,7 +65,7 @@ func (t *trainer) accumulate(rows, filling []float32, batch int, loss losses.Los
 	}
 }
 
-// window returns batch of n rows, consecutive from a random one on; after the last comes the first. Rows have no
+// window returns batch consecutive rows of n, starting at a random one and wrapping around. Rows have no
 // particular order, so this costs only one draw.
 func (t *trainer) window(rows []float32, n, batch int) []float32 {
 	in, at := t.Net.In(), t.rng.IntN(n)

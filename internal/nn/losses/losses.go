@@ -74,14 +74,12 @@ func Wasserstein(grad, scores []float32, real bool) float64 {
 	return mean(sum, len(scores))
 }
 
-// KLWGANCritic is the part of KL-WGAN's critic over generated records (Song and
-// Ermon 2020, "Bridging the gap between f-GANs and Wasserstein GANs"); that over
-// real ones is [Wasserstein]. Generated records count with their estimated
-// density ratios r_i = exp(s_i) / mean_j exp(s_j), of mean 1.
+// KLWGANCritic is the loss of KL-WGAN's critic over generated records (Song and Ermon 2020, "Bridging the gap
+// between f-GANs and Wasserstein GANs"); the loss over real ones is [Wasserstein]. Generated records count with
+// their estimated density ratios r_i = exp(s_i) / mean_j exp(s_j), of mean 1.
 //
-// The paper's objective is mean(s) over real records less the least value over
-// weights r of mean(r s) + KL of r, which these r attain. At the optimum its
-// gradient is that with r held fixed, r_i / n: nothing is passed through r. It
+// The paper's objective is mean(s) over real records minus the minimum over weights r of mean(r s) + KL(r), which
+// these r attain. At the optimum its gradient equals that with r fixed, r_i / n: no gradient flows through r. It
 // is also the gradient of log mean_j exp(s_j), the value returned.
 func KLWGANCritic(grad, scores []float32) float64 {
 	value := ratios(grad, scores)

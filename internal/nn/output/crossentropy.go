@@ -6,12 +6,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/kernel/vector"
 )
 
-// CrossEntropy returns the mean over n records of -log p(target), added up over
-// the heads, where raw are the outputs from which p follows, and writes the
-// gradient by raw to grad; all have shape [n, width]. A target of a softmax, drawn
-// or relaxed, is a distribution over the choices (one-hot for a known one; all
-// zeros for an unknown one, which costs nothing); of the others a number from 0 to
-// 1.
+// CrossEntropy returns the mean over n records of -log p(target), added up over the heads, and writes the gradient
+// with respect to raw to grad. raw holds the outputs that define p; all arguments have shape [n, width].
+//
+// A target of a softmax, drawn or relaxed, is a distribution over the categories: one-hot for a known one, all
+// zeros for an unknown one, which costs nothing. Targets of other heads are numbers from 0 to 1.
 func (h *Heads) CrossEntropy(grad, raw, target []float32, n int) float64 {
 	var sum float64
 	scale := 1 / float32(max(n, 1))

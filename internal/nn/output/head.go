@@ -15,9 +15,8 @@ type HeadKind int
 
 // The kinds of output heads.
 const (
-	// SigmoidHead squashes each value to (0, 1), for numbers. One head of many,
-	// such as the pixels of an image, is a vector operation, many times as fast as
-	// as many heads; its results differ from theirs in the last bits.
+	// SigmoidHead maps each value to (0, 1), for numbers. One head for many values, such as the pixels of an
+	// image, is a vector operation and much faster than many heads; the results differ in the last bits.
 	SigmoidHead HeadKind = iota
 	// BernoulliHead draws 0 or 1 with the logistic probability.
 	BernoulliHead
@@ -39,19 +38,18 @@ type Head struct {
 	Offset, Width int
 }
 
-// Heads turns the raw outputs of a generator into records. Categories are drawn
-// with the Gumbel trick, so that records hold choices and not shares.
+// Heads turns the raw outputs of a generator into records. Categories are drawn with the Gumbel trick, so that
+// records hold categories and not probabilities.
 //
-// The gradient of a choice is that of its expectation: with e_k the loss when
-// the choice is k and p the softmax of the raw outputs z, the expected loss is
-// sum p_k e_k, and its derivative by z_k is p_k (e_k - sum p_j e_j). It is exact
-// when Backward is given e (up to a constant), and needs no relaxed draw, whose
-// gradient is biased.
+// The gradient of a category is that of its expectation. With e_k the loss for category k and p the softmax of the
+// raw outputs z, the expected loss is sum p_k e_k, and its derivative with respect to z_k is p_k (e_k - sum p_j
+// e_j). It is exact if Backward is given e (up to a constant), and needs no relaxed draw, whose gradient is
+// biased.
 //
-// Relaxed draws are there where a critic must see something between choices.
+// Relaxed draws are for critics that must see values between categories.
 type Heads struct {
-	// Temperature of Gumbel heads, above 0: the lower it is, the nearer draws are to one-hot and the larger the
-	// variance of their gradients. It starts at 1.
+	// Temperature of Gumbel heads, above 0. Lower values make draws closer to one-hot and increase the variance of
+	// their gradients. It starts at 1.
 	Temperature float32
 
 	heads []Head
@@ -89,7 +87,7 @@ func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
 			lo, hi := head.Offset, head.Offset+head.Width
 			switch head.Kind {
 			case SigmoidHead:
-				// Not for one number: what seeds have drawn must stay the same.
+				// Not for one number: the draws of existing seeds must not change.
 				if head.Width == 1 {
 					mean[lo] = Sigmoid(row[lo])
 				} else {
@@ -135,10 +133,9 @@ func (h *Heads) Forward(dst, raw []float32, n int, rng *rand.Rand) {
 // as probabilities. The caller must not change it.
 func (h *Heads) Mean() []float32 { return h.mean }
 
-// Backward turns the gradient with respect to the records of the last Forward
-// into the gradient with respect to the raw outputs, in place. The gradient of
-// a choice is the loss of choosing it: of 1 less that of 0 for a Bernoulli head.
-// That of shares and relaxed draws is the usual one.
+// Backward converts the gradient with respect to the records of the last Forward into the gradient with respect to
+// the raw outputs, in place. The gradient of a category is the loss of choosing it; for a Bernoulli head it is the
+// loss of 1 minus that of 0. Probabilities and relaxed draws have ordinary gradients.
 func (h *Heads) Backward(grad []float32, n int) {
 	for i := range n {
 		g, mean := grad[i*h.width:(i+1)*h.width], h.mean[i*h.width:(i+1)*h.width]
@@ -167,8 +164,8 @@ func Sigmoid(x float32) float32 {
 	return float32(e / (1 + e))
 }
 
-// softmaxBackward turns the gradient by y, the softmax of scale times x, into
-// that by x.
+// softmaxBackward converts the gradient with respect to y, the softmax of scale times x, into that with respect to
+// x.
 func softmaxBackward(g, y []float32, scale float32) {
 	var dot float32
 	for j, v := range y {

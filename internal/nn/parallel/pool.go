@@ -84,7 +84,7 @@ func (p *Pool) Each(parts int, t Task) {
 	p.task, p.parts = t, int64(parts)
 	p.next.Store(0)
 	p.wait.Add(n - 1)
-	defer p.wait.Wait() // also when a part panics here, or the others would still run
+	defer p.wait.Wait() // also if a part panics here; otherwise the others would continue to run
 	for i := range n - 1 {
 		go p.workers[i+1].run()
 	}

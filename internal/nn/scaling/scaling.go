@@ -6,14 +6,11 @@ import (
 	"math"
 )
 
-// Scaler expresses records in units of a reference sample: each column as its
-// distance from the sample's mean in the record's class, in standard
-// deviations, and after the columns the squares of some of them. A linear model
-// of these can tell by how much to move a column and whether to widen it,
-// however narrow it is.
+// Scaler standardizes records by a reference sample: each column becomes its distance from the sample's mean in
+// the record's class, in standard deviations. The squares of some columns follow. A linear model of these values
+// can tell how far to move a column and whether to widen it, even if the column is narrow.
 //
-// The reference must not be private, or what is computed with it must be paid
-// for.
+// The reference must not be private, or its use must be paid for.
 type Scaler struct {
 	width   int
 	squares []int
@@ -21,13 +18,11 @@ type Scaler struct {
 	mean, scale []float32
 }
 
-// reach bounds a standardized value, so that no record far outside the
-// reference says more than all the others.
+// reach bounds a standardized value, so that a record far outside the reference does not outweigh all others.
 const reach = 4
 
-// The spread of a column counts as at least this, so that a column that is
-// constant in the reference does not blow up: of a column to be squared (a
-// number in [0, 1]), and of others (zeros and ones).
+// The standard deviation of a column is at least this, so that a column that is constant in the reference does not
+// blow up: for columns to be squared (numbers in [0, 1]) and for others (zeros and ones).
 const (
 	minNumberSpread = 0.03
 	minFlagSpread   = 0.3
@@ -86,13 +81,13 @@ func (s *Scaler) Apply(dst, x []float32, class int) {
 		dst[j] = max(-reach, min(reach, (v-mean[j])*scale[j]))
 	}
 	for k, j := range s.squares {
-		// Mean 0 and, of a normal column, spread 1.
+		// Mean 0 and, for a normal column, standard deviation 1.
 		dst[s.width+k] = (dst[j]*dst[j] - 1) / math.Sqrt2
 	}
 }
 
-// Change turns a step of a class's standardized columns into one of the columns, without
-// the squares; both have the width of a record.
+// Change converts a step of a class's standardized columns into one of the original columns, without the squares;
+// both have the width of a record.
 func (s *Scaler) Change(dst, step []float32, class int) {
 	scale := s.scale[class*s.width : (class+1)*s.width]
 	for j, v := range step {
@@ -100,8 +95,8 @@ func (s *Scaler) Change(dst, step []float32, class int) {
 	}
 }
 
-// FromUnits makes the units that Units returned: mean and one over the spread of each
-// class and column, shape [classes, width].
+// FromUnits makes a Scaler from the result of Units: the mean and the inverse standard deviation of each class and
+// column, shape [classes, width].
 func FromUnits(mean, scale []float32, width, classCount int, squares []int) (*Scaler, error) {
 	s, err := New(nil, nil, width, classCount, squares)
 	if err != nil {

@@ -65,7 +65,7 @@ const SortedByUnit = "unit"
 type Config struct {
 	Identity
 	Records
-	// State is the folder with the partition key, in which sorts on the disk have their files.
+	// State is the folder with the partition key; sorts on the disk use files in it.
 	State string
 }
 
@@ -75,7 +75,7 @@ func KeyPath(state string) string { return filepath.Join(state, "partition.key")
 // ManifestPath is the file of the manifest in a state folder.
 func ManifestPath(state string) string { return filepath.Join(state, "manifest.json") }
 
-// LoadManifest reads the manifest of earlier starts, nil when there is none.
+// LoadManifest reads the manifest of earlier starts, nil if there is none.
 func LoadManifest(path string) (*partition.Manifest, error) {
 	stored, err := partition.LoadManifest(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,8 @@ func (c Config) source() string {
 	return c.Data
 }
 
-// keyIfAny is the partition key, another one before the first start: where there is one, a start needs one reading.
+// keyIfAny is the partition key, or a new one before the first start. With an existing key, a start reads the rows
+// only once.
 func (c Config) keyIfAny() (key partition.Key, err error) {
 	switch _, err := os.Stat(KeyPath(c.State)); {
 	case err == nil:
@@ -103,7 +104,7 @@ func (c Config) keyIfAny() (key partition.Key, err error) {
 	return key, nil
 }
 
-// manifest is that of rows that are not in memory.
+// manifest is the manifest of rows that are not in memory.
 func (c Config) manifest(s *partition.Schema, units int, key partition.Key,
 	sum *partition.DataSum) *partition.Manifest {
 	m := &partition.Manifest{Dataset: c.Dataset, Site: c.Site, Node: c.Node, SchemaSHA256: s.SHA256,
@@ -112,7 +113,7 @@ func (c Config) manifest(s *partition.Schema, units int, key partition.Key,
 	return m
 }
 
-// scratch is the folder for sorts: before the first start nothing is made in the state folder's place.
+// scratch is the folder for sorts: before the first start nothing is created in place of the state folder.
 func (c Config) scratch() string {
 	if _, err := os.Stat(c.State); err != nil {
 		return os.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// byCursor are rows of a database that are read for each question.
+// byCursor is rows of a database that are read for each question.
 type byCursor struct {
 	*postgres.Cursor
 	units int
@@ -28,7 +28,7 @@ func (c Config) cursor(schema *partition.Schema, o tabular.Options) (_ Rows, err
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
 	r := new(byCursor)
-	ctx := context.Background() // ends by sql.timeout
+	ctx := context.Background() // sql.timeout ends it
 	if r.Cursor, err = postgres.OpenCursor(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (r *byCursor) Site(p *question.Public, d *Division, c Config) *question.Sit
 	return question.NewStreamedSite(p, r.Held(r.key, r.sum), nil, r.units, c.State)
 }
 
-// CountUnitsBy relies on a unit's rows being in one block.
+// CountUnitsBy relies on all rows of a unit being in one block.
 func (r *byCursor) CountUnitsBy(_ Config, column int) (map[string]int, error) {
 	var mu sync.Mutex
 	by := map[string]int{}

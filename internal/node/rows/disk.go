@@ -14,14 +14,14 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// onDisk are rows that are read for each question.
+// onDisk is rows that are read for each question.
 type onDisk struct {
 	*tabular.Stream
 	schema *partition.Schema
 	rows   int
-	// numbers is above those of all rows in the source.
+	// numbers is larger than all row numbers in the source.
 	numbers int
-	places  *grouping.Places // nil where each record is a unit
+	places  *grouping.Places // nil if each record is a unit
 	key     partition.Key    // of sum
 	sum     *partition.DataSum
 }
@@ -29,7 +29,7 @@ type onDisk struct {
 func (r *onDisk) Schema() *partition.Schema { return r.schema }
 func (r *onDisk) Len() int                  { return r.rows }
 
-// stream opens the table and reads it once: each cell is checked, and the records of each unit are counted.
+// stream opens the table and reads it once: it checks each cell, and counts the records of each unit.
 func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error) {
 	if err := schema.CheckUnit(c.Unit); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
@@ -53,7 +53,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 			return nil, err
 		}
 	default:
-		key, err := partition.NewKey() // which nobody can make two units alike for
+		key, err := partition.NewKey() // a secret key, for which nobody can construct colliding units
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 	return r, err
 }
 
-// inOrder finds the places of rows that are sorted by their unit: add takes a block, places ends it.
+// inOrder finds the places of rows that are sorted by unit: add takes a block, places ends it.
 func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) error,
 	places func() (*grouping.Places, error), err error) {
 	column := &schema.Columns[schema.UnitColumn()]
@@ -97,7 +97,7 @@ func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) erro
 	}, nil
 }
 
-// add reads all rows and gives their sum under a key; do sees them as well.
+// add reads all rows and returns their sum under a key; do also sees the rows.
 func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*tabular.Block) error) (*partition.DataSum,
 	error) {
 	var mu sync.Mutex
@@ -157,7 +157,7 @@ func (r *onDisk) CountUnitsBy(c Config, column int) (map[string]int, error) {
 	return by, nil
 }
 
-// countCells is CountUnitsBy by cells.
+// countCells is CountUnitsBy for cells.
 func (r *onDisk) countCells(c Config, at int) (map[uint32]int, error) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -183,7 +183,7 @@ func (r *onDisk) countCells(c Config, at int) (map[uint32]int, error) {
 		var digests [][32]byte
 		for i, d := range partition.UnitDigests(key, b.Table) {
 			if cell := b.Cells(i)[at]; !math.IsNaN(cell) {
-				binary.BigEndian.PutUint32(d[28:], uint32(cell)) // 28 bytes tell units apart
+				binary.BigEndian.PutUint32(d[28:], uint32(cell)) // 28 bytes are enough to identify units
 				numbers, digests = append(numbers, b.Numbers[i]), append(digests, d)
 			}
 		}

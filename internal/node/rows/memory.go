@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// InMemory are rows in memory.
+// InMemory is rows in memory.
 type InMemory struct{ *partition.Table }
 
 func (r InMemory) Divide(c Config, key *partition.Key) (*Division, error) {

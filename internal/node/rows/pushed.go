@@ -10,17 +10,17 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// inDatabase are rows that a database counts.
+// inDatabase is rows that a database counts.
 type inDatabase struct{ *postgres.Pushed }
 
 func (r inDatabase) Len() int { return r.Rows() }
 
-// push has the database check each cell.
+// push lets the database check each cell.
 func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) {
 	if err := schema.CheckUnit(c.Unit); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.source(), err)
 	}
-	ctx := context.Background() // ends by sql.timeout
+	ctx := context.Background() // sql.timeout ends it
 	rows, err := postgres.OpenPushed(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord)
 	if err == nil {
 		err = rows.Check(ctx)

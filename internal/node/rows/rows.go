@@ -1,6 +1,6 @@
-// Package rows holds a node's records, as its configuration says: in memory, in files or at a database that are read
-// for each question, or in a database that counts. It says how their privacy units are divided among teachers, and
-// makes the site that answers.
+// Package rows holds a node's records, as configured: in memory, in files or a database that are read for each
+// question, or in a database that counts. It divides their privacy units among teachers, and makes the site that
+// answers.
 package rows
 
 import (
@@ -12,31 +12,32 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Rows are a node's records, read once and checked: in memory, on the disk where the node streams, or in a database
-// that counts.
+// Rows are a node's records, read once and checked: in memory, on disk if the node streams, or in a database that
+// counts.
 type Rows interface {
 	Schema() *partition.Schema
 	Len() int // private
-	// Divide divides the units among the node's teachers by a key, nil for any.
+	// Divide divides the units among the node's teachers by a key; nil means any key.
 	Divide(c Config, key *partition.Key) (*Division, error)
-	// Site is what answers questions; questions are checked against p.
+	// Site returns the site that answers questions; questions are checked against p.
 	Site(p *question.Public, d *Division, c Config) *question.Site
-	// CountUnitsBy counts the privacy units that have each category of a categorical column. A unit with records of
-	// several categories counts for each of them; an empty cell is no category. It may read all rows.
+	// CountUnitsBy counts the privacy units that have each category of a categorical column. A unit with records
+	// of several categories counts for each of them; an empty cell is not a category. It may read all rows.
 	CountUnitsBy(c Config, column int) (map[string]int, error)
 }
 
-// Division is how units are divided.
+// Division says how units are divided.
 type Division struct {
-	Units    []int               // of each teacher; where the node holds no records, of all at once
+	Units    []int               // for each teacher; if the node holds no records, for all at once
 	Manifest *partition.Manifest // nil for any key
 	of       *partition.Assignment
-	// key and sum are those of rows in a database.
+	// key and sum are for rows in a database.
 	key partition.Key
 	sum postgres.Sum
 }
 
-// Read reads the node's rows and checks each cell. warn is told what is odd and no error; it may be nil.
+// Read reads the node's rows and checks each cell. warn is called with unusual properties that are not errors; it
+// may be nil.
 func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) {
 	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
 	switch {
@@ -50,7 +51,7 @@ func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) 
 	var table *partition.Table
 	var err error
 	if c.SQL.Set() {
-		table, err = postgres.Read(context.Background(), schema, c.SQL, o) // ends by sql.timeout
+		table, err = postgres.Read(context.Background(), schema, c.SQL, o) // sql.timeout ends it
 	} else {
 		table, err = tabular.Read(schema, c.Data, o)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// notRead are rows of which no more than columns and types was looked at. Their number is that of the first start.
+// notRead is rows of which only columns and types were read. Their number is that of the first start.
 type notRead struct {
 	schema *partition.Schema
 	stored *partition.Manifest
 }
 
-// Structure asks where the rows are, and of a database what its columns are, and looks at no row: it takes seconds
-// for a table of any size. It is for tables that are not read into memory.
+// Structure finds the rows, asks a database for its columns, and reads no row: it takes seconds for a table of any
+// size. It is for tables that are not read into memory.
 func (c Config) Structure(schema *partition.Schema, warn func(string)) (_ Rows, err error) {
 	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
 	if err := schema.CheckUnit(c.Unit); err != nil {
@@ -51,7 +51,7 @@ func (r notRead) Len() int {
 	return r.stored.Rows
 }
 
-// Divide takes the numbers of the first start; before it there are as many as a node may have.
+// Divide uses the numbers of the first start; before it, the largest number that a node may have.
 func (r notRead) Divide(Config, *partition.Key) (*Division, error) {
 	if r.stored == nil {
 		return &Division{Units: []int{partition.MostStreamed}}, nil
@@ -59,7 +59,7 @@ func (r notRead) Divide(Config, *partition.Key) (*Division, error) {
 	return &Division{Units: []int{r.stored.Units}, Manifest: r.stored}, nil
 }
 
-// Site is not asked for: what is not read answers nothing.
+// Site is never called: rows that were not read answer nothing.
 func (r notRead) Site(*question.Public, *Division, Config) *question.Site {
 	panic("rows that were not read")
 }

@@ -32,9 +32,9 @@ func Deviation(e privacy.Event) float64 {
 	return 0
 }
 
-// Hidden is the smallest number of units whose joint contribution can stand out of the noise of the given number of
-// releases, if all of them show the same: HiddenSigmas x deviation / sqrt(releases), rounded up. Statistical offices
-// call this the smallest cell count. releases of 0 means one release.
+// Hidden is the smallest number of units whose joint contribution can stand out of the noise of the given number
+// of releases, if all of them show the same. It is HiddenSigmas x deviation / sqrt(releases), rounded up.
+// Statistical offices call this the smallest cell count. releases of 0 means one release.
 func Hidden(deviation float64, releases int64) int64 {
 	return int64(math.Ceil(HiddenSigmas * deviation / math.Sqrt(float64(max(1, releases)))))
 }

@@ -5,13 +5,12 @@ import "fmt"
 // The public thresholds of [Guarantee.Strength].
 //
 // Those of epsilon are the tiers of Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: strong formal
-// guarantees up to 1, reasonable ones up to 10, weak to none above. NIST SP 800-226 (2025) sets no such
-// threshold.
+// guarantees up to 1, reasonable ones up to 10, weak to none above. NIST SP 800-226 (2025) sets no such threshold.
 //
-// Delta is in no tier there. It has to be: a mechanism that publishes each record with probability delta
-// is (0, delta)-DP. So delta must be below one over the number of records, where that is public; and at most
-// 1e-5 for strong, a usual choice for tables of tens of thousands, and 1e-3 for reasonable, which even in a
-// table of a thousand records gives away one on average.
+// These tiers do not cover delta, which matters as well: a mechanism that publishes each record with probability
+// delta is (0, delta)-DP. So delta must be below one over the number of records, if that is public. It must be at
+// most 1e-5 for strong, a usual choice for tables of tens of thousands, and at most 1e-3 for reasonable, which
+// gives away one record on average even in a table of a thousand.
 const (
 	StrongEpsilon     = 1
 	ReasonableEpsilon = 10
@@ -21,15 +20,17 @@ const (
 
 // UsualDelta is a delta for a public number of privacy units, above 0: the smaller of 1e-5 and a tenth of one over
 // the number. Any (epsilon, delta) allows a mechanism that publishes each unit with probability delta; with this
-// delta it publishes at most a tenth of a unit on average. Dwork and Roth 2014 (The Algorithmic Foundations of
-// Differential Privacy, section 2.3) require delta far below one over the number; 1/n^1.1, which is also common, is
-// half of that for a thousand units and a quarter for a million.
+// delta it publishes at most a tenth of a unit on average.
+//
+// Dwork and Roth 2014 (The Algorithmic Foundations of Differential Privacy, section 2.3) require delta far below
+// one over the number. 1/n^1.1 is also common: it is half of one over the number for a thousand units, and a
+// quarter for a million.
 func UsualDelta(records int) float64 { return min(StrongDelta, 0.1/float64(records)) }
 
 // Source names where the tiers of epsilon come from.
 const Source = "tiers of Ponomareva et al. 2023, How to DP-fy ML; the limits of delta are ours"
 
-// The words for it.
+// The words for the strength.
 const (
 	Strong     = "strong"
 	Reasonable = "reasonable"

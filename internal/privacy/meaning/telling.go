@@ -7,9 +7,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
-// Telling is how often the best guess is right at which of two neighbouring datasets a release came from, if a fair
-// coin chose the dataset: (1 + V)/2, with V the total variation distance of the two distributions of releases. No
-// observer of the release does better, whatever else they know.
+// Telling is how often the best guess is right about which of two neighbouring datasets a release came from, if a
+// fair coin chose the dataset. It is (1 + V)/2, with V the total variation distance of the two distributions of
+// releases. No observer of the release does better, whatever else they know.
 type Telling struct {
 	Chance float64 `json:"chance"`
 	// By names the proof: gdp, pld, pure, or budget if only an (epsilon, delta) is used.
@@ -23,9 +23,9 @@ type Telling struct {
 // ByBudget is the name of the proof that uses only an (epsilon, delta).
 const ByBudget = "budget"
 
-// Tell computes the chance for known releases, with their noise and number taken as given. Releases that compose to
-// mu Gaussian DP have Phi(mu/2); for others it is computed from their privacy loss distribution. If the bound from
-// their pure epsilon, or from the budget (epsilon, delta), is smaller, that is used.
+// Tell computes the chance for known releases, with their noise and number taken as given. Releases that compose
+// to mu Gaussian DP have Phi(mu/2); for others it is computed from their privacy loss distribution. If the bound
+// from their pure epsilon, or from the budget (epsilon, delta), is smaller, that is used.
 func Tell(events []privacy.Event, epsilon, delta float64) (Telling, error) {
 	t := Telling{Chance: Bound(epsilon, delta), By: ByBudget, OfBudget: Bound(epsilon, delta)}
 	if len(events) == 0 {
@@ -59,8 +59,8 @@ func (t *Telling) consider(chance float64, by string) {
 	}
 }
 
-// Bound is the chance that an (epsilon, delta) leaves, whatever the mechanism: (e^epsilon + delta)/(e^epsilon + 1).
-// It follows from the trade-off of the two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
+// Bound is the chance that an (epsilon, delta) leaves for every mechanism: (e^epsilon + delta)/(e^epsilon + 1). It
+// follows from the trade-off of the two error rates in Kairouz, Oh, Viswanath (2015), Theorem 2.1.
 func Bound(epsilon, delta float64) float64 {
 	e := math.Exp(-epsilon)
 	return (1 + delta*e) / (1 + e)
@@ -83,7 +83,7 @@ func (t Telling) Sentence(unit string) string {
 	return all
 }
 
-// Says describes the chance, as the rest of a sentence that begins with it.
+// Says describes the chance as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
 	return fmt.Sprintf("is the highest chance with which somebody who sees the release, and knows everything else, "+
 		"can tell whether %s was in the data. If a fair coin decided that, guessing alone is right in 50%%.", unit)

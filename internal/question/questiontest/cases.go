@@ -9,30 +9,29 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Cases are the questions that a kind is run on. Those of maps have names for people.
+// Cases are the questions on which a kind is tested. Map keys are descriptions.
 type Cases struct {
-	// Units makes the records of those of the given number of units that belong; nil for SmallUnits.
+	// Units makes the records of those units, of the given number, that belong; nil means SmallUnits.
 	Units func(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table
-	// Good are answered, none of them as the first by name is.
+	// Good are answered. The first one by name has an answer different from all others.
 	Good map[string]proto.Message
-	// Zeros and Coins are baselines, whose answers do not depend on records; those of Zeros
-	// are all zero.
+	// Zeros and Coins are baselines, whose answers do not depend on records; those of Zeros are all zero.
 	Zeros, Coins map[string]proto.Message
 	// Bad are refused.
 	Bad map[string]Bad
-	// Adversaries are asked Bounds with and without them.
+	// Adversaries are added to a site to test the bounds.
 	Adversaries []Adversary
 	Bounds      []proto.Message
-	// Moved is told how far each adversary moved each answer, in steps; nil for none.
+	// Moved is called with how far each adversary moved each answer, in steps; nil for none.
 	Moved func(t testing.TB, a Adversary, params proto.Message, distance float64)
-	// PerNode is the number of an answer's last entries that are rounded once per node, and not for each unit; nil for
-	// none.
+	// PerNode is the number of last entries of an answer that are rounded once per node, and not for each unit;
+	// nil for none.
 	PerNode func(v *question.Vector) int
-	// Slow says that a question takes too long to be answered many times; nil for none.
+	// Slow reports whether a question takes too long to be answered many times; nil for none.
 	Slow func(params proto.Message) bool
 }
 
-// Bad is a question that no node answers, and a part of the reason.
+// Bad is a question that no node answers, with a part of the expected reason.
 type Bad struct {
 	Params proto.Message
 	Want   string

@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 )
 
-// CheckAnswer checks that an answer has its shape, and is no larger than the site's units or
-// teachers can make it.
+// CheckAnswer checks that an answer has its shape, and is no larger than the site's units or teachers can make it.
 func CheckAnswer(t testing.TB, s *question.Site, a Answer) {
 	t.Helper()
 	if votes := a.Shape.Votes; votes != nil {
@@ -39,8 +38,8 @@ func CheckAnswer(t testing.TB, s *question.Site, a Answer) {
 	}
 }
 
-// norm returns the length of values in a vector's norm, of blocks the largest L2 norm of one,
-// and whether it is at most so many times the bound: that is computed in whole numbers.
+// norm returns the length of values in a vector's norm (for blocks the largest L2 norm of one), and whether it is
+// at most times the bound. The comparison uses integers.
 func norm(v *question.Vector, values []int64, times int64) (longest float64, within bool) {
 	blocks := v.Blocks
 	if blocks == nil {
@@ -50,7 +49,7 @@ func norm(v *question.Vector, values []int64, times int64) (longest float64, wit
 	square := new(big.Int).Mul(most, most)
 	within = true
 	for _, n := range blocks {
-		length, total := new(big.Int), new(big.Int) // the largest, and the sum, or of squares
+		length, total := new(big.Int), new(big.Int) // the largest entry, and the sum of entries or squares
 		for _, x := range values[:n] {
 			b := big.NewInt(x)
 			if b.Abs(b); b.Cmp(length) > 0 {
@@ -79,9 +78,8 @@ func norm(v *question.Vector, values []int64, times int64) (longest float64, wit
 	return longest, within
 }
 
-// Unpack reads packed votes as the contract describes them: teacher by teacher, each row
-// padded to a whole byte, the fewest of 1, 2, 4 and 8 bits, low bits first. It shares no code
-// with question.Pack.
+// Unpack reads packed votes as the contract describes them: teacher by teacher, each row padded to a whole byte,
+// the fewest of 1, 2, 4 and 8 bits, low bits first. It shares no code with question.Pack.
 func Unpack(t testing.TB, packed []byte, teachers, queries, classes int) []uint8 {
 	t.Helper()
 	bits := map[bool]int{true: 1}[classes <= 2]

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// Fuzz feeds a kind what might come as parameters. Whatever it is, the kind does not panic: it
-// answers within the shape, or refuses in few words.
+// Fuzz passes arbitrary parameters to a kind. The kind must not panic: it answers within the shape, or refuses in
+// a short text.
 func Fuzz(f *testing.F, k question.Kind, c Cases) {
 	if c.Units == nil {
 		c.Units = SmallUnits

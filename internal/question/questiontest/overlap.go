@@ -11,12 +11,12 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// mostTogether bounds the questions that are asked for each number of sites.
+// mostTogether bounds the questions asked for each number of sites.
 const mostTogether = 12
 
-// A unit at m sites moves what all of them answer together by no more than events under an overlap of m state,
-// whatever its records are at each of them and whoever else is there. Some units at two sites move it further than
-// events for one site state.
+// overlap checks that a unit at m sites moves the sum of their answers by no more than events with that overlap
+// state, for all of its records at each site and all other units. Some units at two sites must move it further
+// than events for one site state.
 func (r *runner) overlap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for m := 2; m <= 3; m++ {
@@ -43,7 +43,7 @@ func (r *runner) overlap(t *testing.T) {
 	}
 }
 
-// movedTogether checks how far the answers of all sites that have a unit move together, and returns it as a multiple of
+// movedTogether checks how far a unit moves the answers of all its sites together, and returns it as a multiple of
 // the largest possible move at one site.
 func movedTogether(t *testing.T, without, with []Answer) float64 {
 	shape, stated := with[0].Shape, privacy.Budget{}.WithOverlap(len(with))

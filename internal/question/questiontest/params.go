@@ -9,7 +9,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ParamsEqual says whether a round's parameters are the ones that are wanted.
+// ParamsEqual reports whether a round has the wanted parameters.
 func ParamsEqual(t *testing.T, r *conclavev1.Round, want proto.Message) bool {
 	t.Helper()
 	got := want.ProtoReflect().New().Interface()

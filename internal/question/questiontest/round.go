@@ -23,8 +23,8 @@ func Round(k question.Kind, params proto.Message) *conclavev1.Round {
 	return RoundOf(small(), k, params)
 }
 
-// RoundOf asks a question as a student does, with its shape. A question that the kind refuses
-// has none. A pass serves a round of zeros.
+// RoundOf asks a question as a student does, with its shape. A question that the kind refuses has no shape. A pass
+// serves a round of zeros.
 func RoundOf(p *question.Public, k question.Kind, params proto.Message) *conclavev1.Round {
 	var shape question.Shape
 	if checked, err := k.Read(p, question.Marshal(params)); err == nil {
@@ -37,7 +37,7 @@ func RoundOf(p *question.Public, k question.Kind, params proto.Message) *conclav
 	return r
 }
 
-// Change changes the parameters of a round, and leaves the shape that it says.
+// Change changes the parameters of a round, but not its shape.
 func Change[P proto.Message](r *conclavev1.Round, change func(P)) *conclavev1.Round {
 	var none P
 	params := none.ProtoReflect().Type().New().Interface().(P)

@@ -22,7 +22,7 @@ const (
 	teachers = 2
 )
 
-// Run checks that a kind keeps what every kind has to keep.
+// Run checks that a kind keeps the rules for every kind.
 func Run(t *testing.T, k question.Kind, c Cases) {
 	if c.Units == nil {
 		c.Units = SmallUnits
@@ -70,7 +70,7 @@ func (r *runner) answered() map[string]proto.Message {
 	return all
 }
 
-// An answer has the shape of its question, which follows from public facts.
+// shape checks that an answer has the shape of its question, which follows from public facts.
 func (r *runner) shape(t *testing.T) {
 	s := r.site(t)
 	other := question.NewPublic(s.Schema, teachers, 12)
@@ -85,8 +85,8 @@ func (r *runner) shape(t *testing.T) {
 	}
 }
 
-// A unit moves a sum by no more than its bound, in whole numbers, and the votes of one teacher at most: for any number
-// and content of its records, and beside any other units at the node.
+// bound checks that a unit moves an integer sum by at most its bound, or at most the votes of one teacher: for any
+// number and content of its records, and any other units at the node.
 func (r *runner) bound(t *testing.T) {
 	others := r.c.Units(t, UnitColumn, units, func(int) bool { return true })
 	for i, adversary := range r.c.Adversaries {
@@ -111,7 +111,7 @@ func (r *runner) bound(t *testing.T) {
 	}
 }
 
-// moved checks and returns how far an adversary moved an answer: how many votes, or steps.
+// moved checks and returns how far an adversary moved an answer, in votes or steps.
 func (r *runner) moved(t *testing.T, by Adversary, a, b Answer) float64 {
 	if h := a.Shape.Votes; h != nil {
 		x, y := Unpack(t, a.Votes, teachers, h.Queries, h.Classes), Unpack(t, b.Votes, teachers, h.Queries, h.Classes)
@@ -142,7 +142,7 @@ func (r *runner) moved(t *testing.T, by Adversary, a, b Answer) float64 {
 	return distance
 }
 
-// A sum over units does not depend on how many nodes the units are divided among, not in its
+// nodes checks that a sum over units does not depend on how the units are divided among nodes, not even in its
 // last step.
 func (r *runner) nodes(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, UnitColumn} {
@@ -178,7 +178,7 @@ func (r *runner) nodes(t *testing.T) {
 	}
 }
 
-// Baselines are answered alike whatever the records are.
+// baseline checks that answers to baselines do not depend on the records.
 func (r *runner) baseline(t *testing.T) {
 	one := r.site(t)
 	other := Site(t, r.c.Units(t, partition.UnitRecord, 2*units, func(u int) bool { return u > 4 }), teachers)
@@ -195,8 +195,8 @@ func (r *runner) baseline(t *testing.T) {
 	}
 }
 
-// A question that is asked again is answered again, whatever was asked or refused since. Other
-// questions are answered as by a node that was asked nothing before.
+// again checks that a repeated question gets the same answer, whatever was asked or refused in between. Other
+// questions must be answered as by a node that was asked nothing before.
 func (r *runner) again(t *testing.T) {
 	s, first := r.site(t), slices.Sorted(maps.Keys(r.c.Good))[0]
 	want := MustAsk(t, s, r.kind, r.c.Good[first], first, 1)
@@ -224,7 +224,7 @@ func (r *runner) again(t *testing.T) {
 	}
 }
 
-// A node that starts again gives the answer that it gave before.
+// restart checks that a node that restarts gives the same answer as before.
 func (r *runner) restart(t *testing.T) {
 	table := r.c.Units(t, UnitColumn, units, func(int) bool { return true })
 	first := Site(t, table, teachers)
@@ -239,7 +239,7 @@ func (r *runner) restart(t *testing.T) {
 	}
 }
 
-// A refusal says what is wrong, is the same at all nodes, and leaves no state.
+// refusal checks that a refusal says what is wrong, is the same at all nodes, and leaves no state.
 func (r *runner) refusal(t *testing.T) {
 	s := r.site(t)
 	for name, bad := range r.c.Bad {

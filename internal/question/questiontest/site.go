@@ -13,14 +13,14 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Site is a node's, with a state folder of its own. All sites have one key, by which a unit
-// belongs to the same teacher wherever it is.
+// Site is a node's site with its own state folder. All sites have the same key, so a unit belongs to the same
+// teacher at every site.
 func Site(t testing.TB, table *partition.Table, teachers int) *question.Site {
 	t.Helper()
 	return SiteIn(t, table, teachers, t.TempDir())
 }
 
-// SiteIn is a Site with a state folder that may be another's.
+// SiteIn is a Site with a state folder that may be shared with another one.
 func SiteIn(t testing.TB, table *partition.Table, teachers int, state string) *question.Site {
 	t.Helper()
 	unit := unitOf(table.Schema())
@@ -29,7 +29,7 @@ func SiteIn(t testing.TB, table *partition.Table, teachers int, state string) *q
 	return question.NewSite(question.NewPublic(table.Schema(), teachers, 11), table, assignment, unit, state)
 }
 
-// unitOf is the privacy unit that a schema is for.
+// unitOf is the privacy unit of a schema.
 func unitOf(s *partition.Schema) string {
 	if column := s.UnitColumn(); column >= 0 {
 		return s.Columns[column].Name
@@ -37,8 +37,8 @@ func unitOf(s *partition.Schema) string {
 	return partition.UnitRecord
 }
 
-// SampleByRecords makes a site sample units by a hash of their records: the sample contains a unit or not, at whichever
-// site it is and whatever other units are there.
+// SampleByRecords makes a site sample units by a hash of their records: whether a unit is in the sample does not
+// depend on its site or on other units.
 func SampleByRecords(s *question.Site) {
 	s.Sample = func(rate gnmax.Rate) ([]int, error) {
 		var sample []int
@@ -82,7 +82,7 @@ func digest(params proto.Message) string {
 	return question.Digest(question.Marshal(params))
 }
 
-// MustAsk is Ask of a question that must be answered.
+// MustAsk is Ask for a question that must be answered.
 func MustAsk(t testing.TB, s *question.Site, k question.Kind, params proto.Message, run string, number uint64) Answer {
 	t.Helper()
 	a, err := Ask(s, k, params, run, number)

@@ -18,8 +18,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// StreamedSite is a [Site] whose records are in a file of a form, tabular.CSV or Parquet, that is read for each
-// question.
+// StreamedSite is a [Site] whose records are read for each question from a file of a format, tabular.CSV or
+// Parquet.
 func StreamedSite(t testing.TB, table *partition.Table, teachers int, form string) *question.Site {
 	t.Helper()
 	s, dir := table.Schema(), t.TempDir()
@@ -49,7 +49,7 @@ func StreamedSite(t testing.TB, table *partition.Table, teachers int, form strin
 	return site
 }
 
-// cut gives records in blocks of another size, the last ones first.
+// cut passes records in blocks of another size, the last ones first.
 type cut struct {
 	question.Rows
 	size int
@@ -84,8 +84,8 @@ func (c cut) Blocks(ctx context.Context, do func(*question.Block) error) error {
 	return nil
 }
 
-// streams checks that an answer is the same, to the last number, from memory, from CSV and from Parquet, in blocks of
-// any size, on one core and on several.
+// streams checks that an answer is exactly the same from memory, from CSV and from Parquet, in blocks of any size,
+// on one core and on several.
 func (r *runner) streams(t *testing.T) {
 	if !r.kind.Streams && !r.kind.Divides {
 		t.Skip("nodes that stream do not answer it")
@@ -102,7 +102,7 @@ func (r *runner) streams(t *testing.T) {
 			of.Rows = cut{of.Rows, size}
 			sites[name] = of
 		}
-		sample := func(s *question.Site) { // the same units wherever records lie
+		sample := func(s *question.Site) { // the same units for all storage forms
 			s.Sample = func(gnmax.Rate) ([]int, error) { return []int{0, 2, 3, 7, 11}, nil }
 		}
 		for _, s := range sites {

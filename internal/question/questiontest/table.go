@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// SmallSchema has five features, of which the first is a number, and two classes.
+// SmallSchema has five features, the first of which is a number, and two classes.
 const SmallSchema = `columns:
   - {name: x, kind: continuous, lower: 0, upper: 1}
   - {name: b, kind: binary}
@@ -27,8 +27,7 @@ const SmallFeatures = 5
 // UnitColumn is the column that names the privacy unit, in schemas that have one.
 const UnitColumn = "who"
 
-// Schema parses a schema. With a unit that is not the record it gets a first column of that
-// name.
+// Schema parses a schema. If the unit is not the record, it gets a first column of that name.
 func Schema(t testing.TB, text, unit string) *partition.Schema {
 	t.Helper()
 	if unit != partition.UnitRecord {
@@ -52,8 +51,8 @@ func SmallTable(t testing.TB, rows int, seed uint64) *partition.Table {
 	return table
 }
 
-// SmallUnits makes the records of those of the given number of units that belong: one record each, or people with 1 to
-// 9.
+// SmallUnits makes the records of those units, of the given number, that belong: one record each, or people with 1
+// to 9.
 func SmallUnits(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
 	all, at := SmallTable(t, 9*units, 1), 0
@@ -73,7 +72,7 @@ func SmallUnits(t testing.TB, unit string, units int, belongs func(unit int) boo
 	return table
 }
 
-// Append adds a record to a table; the cells do not hold that of the unit.
+// Append adds a record to a table; cells does not include the unit.
 func Append(t testing.TB, table *partition.Table, unit string, cells []float64) {
 	t.Helper()
 	if table.Schema().UnitColumn() < 0 {
@@ -107,7 +106,7 @@ columns:
 	return table
 }
 
-// Rows are the numbers from 0 to n-1.
+// Rows returns the numbers from 0 to n-1.
 func Rows(n int) []int {
 	rows := make([]int, n)
 	for i := range rows {
@@ -116,7 +115,7 @@ func Rows(n int) []int {
 	return rows
 }
 
-// Adversaries are units of records of SmallSchema that are far from others, many, or both.
+// Adversaries are units with records of SmallSchema that are extreme, many, or both.
 func Adversaries() []Adversary {
 	rng := rand.New(rand.NewPCG(3, 4))
 	corner := func(int) []float64 { return []float64{1, 1, 2, 1} }

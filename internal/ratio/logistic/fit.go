@@ -13,26 +13,26 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Fit asks for the coefficients of a regularized logistic regression of real against synthetic
-// records: an aggregator makes them by one pass over the nodes for each iterate.
+// Fit asks for the coefficients of a regularized logistic regression of real against synthetic records. The
+// aggregator computes them with one pass over the nodes for each iterate.
 //
-// Why this is private: however far a privacy unit moves the minimizer is bounded by public
-// numbers (see [ratio.Sensitivity]), and so is how far what is found lies from the minimizer,
-// and how far rounding to the lattice moves it. The release is one output of noise for that
-// sensitivity on all coefficients together: Gaussian for the L2 norm, a norm-Gamma vector for
-// the L2 norm, or Laplace for the L1 norm. How many passes there are, and whether a question is
-// refused, follows from public numbers: see [ratio.Problem.Passes]. The iterates go to the
-// nodes, WITHOUT NOISE, which who runs the sites has to accept; see docs/weights.md for the way
-// that does not.
+// Why this is private: public numbers bound how far a privacy unit moves the minimizer (see [ratio.Sensitivity]),
+// how far the computed coefficients lie from the minimizer, and how far rounding to the lattice moves them. The
+// release adds noise for that sensitivity once, to all coefficients together: Gaussian for the L2 norm, a
+// norm-Gamma vector for the L2 norm, or Laplace for the L1 norm. The number of passes, and whether a question is
+// refused, follow from public numbers: see [ratio.Problem.Passes].
 //
-// That nodes' records are cut to the norm is their part of the guarantee. So is that they all
-// together have no more units than [ratio.MostUnits].
+// The iterates go to the nodes WITHOUT NOISE. Sites have to accept that; docs/weights.md describes the
+// alternative.
+//
+// The guarantee relies on nodes that clip their records to the norm, and on at most [ratio.MostUnits] units at all
+// nodes together.
 var Fit = reducer.Reducer{Kind: Sum.Name, Read: readFit}
 
-// maxWidth bounds the coefficients: the second derivatives of a node are a message.
+// maxWidth bounds the number of coefficients: the Hessian of a node must fit into a message.
 const maxWidth = 400
 
-// errChanged says that the sums of a pass are of other nodes than those of the passes before.
+// errChanged says that the sums of a pass come from other nodes than those of earlier passes.
 var errChanged = errors.New("nodes came or went between the passes of a fit")
 
 func readFit(params []byte) (*reducer.Reduction, error) {
@@ -65,7 +65,7 @@ func readFit(params []byte) (*reducer.Reduction, error) {
 	}, nil
 }
 
-// Shape is the shape of the coefficients, with the bound in the norm that the noise is for.
+// Shape is the shape of the coefficients, with the bound in the norm that fits the noise.
 func Shape(want *ratio.Wanted, norm question.Norm) question.Shape {
 	bound := want.L2
 	if norm == question.L1 {
@@ -91,9 +91,9 @@ func matrix(t *conclavev1.Tensor) (values []float64, columns int, err error) {
 	return values, int(t.GetShape()[1]), nil
 }
 
-// fit finds the coefficients in steps of the lattice: one pass over the nodes for each iterate.
-// All passes must be of the same nodes, since the way to the minimizer is proven for one set of
-// records. Where nodes come or go it begins anew: that tells of nodes, and of no record.
+// fit finds the coefficients in steps of the lattice, with one pass over the nodes for each iterate. All passes
+// must come from the same nodes, since the convergence proof is for one set of records. If nodes come or go, fit
+// starts again: that depends on nodes, and on no record.
 func fit(ctx context.Context, q *conclavev1.Fit, want *ratio.Wanted, pass reducer.Pass) ([]int64, error) {
 	shape := &conclavev1.Vector{
 		Entries: uint32(want.Steps.Entries()), Bound: uint64(want.Steps.Bound),

@@ -1,5 +1,5 @@
-// Package logistic is the question for the derivatives of the logistic loss of all records,
-// from which an aggregator fits the weights of package ratio, pass by pass.
+// Package logistic is the question for the derivatives of the logistic loss over all records. From them an
+// aggregator fits the weights of package ratio, pass by pass.
 package logistic
 
 import (
@@ -13,14 +13,14 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// Sum asks for one pass of a fit: the sum over all privacy units of the gradients of their
-// losses, the number of these units, and the sum of the upper triangles of second derivatives.
+// Sum asks for one pass of a fit: the sum of the loss gradients of all privacy units, the number of these units,
+// and the sum of the upper triangles of the Hessians.
 var Sum = question.Kind{Name: "fit", Read: question.Typed(readSum), Passes: mostPasses}
 
-// mostPasses bounds the different passes that serve one question. A fit takes [ratio.MostPasses] at
-// most, and may begin anew where nodes come or go. Passes that are asked again, as by an aggregator
-// that took over, are the same ones. lambda does not matter: no site approves it, so that an
-// aggregator that counts on more passes could name the smallest.
+// mostPasses bounds the different passes that serve one question. A fit takes at most [ratio.MostPasses], and may
+// start again if nodes come or go. Repeated passes, as from an aggregator that took over, are not new ones.
+// The bound does not depend on lambda: no site approves lambda, so an aggregator that wants more passes could name
+// the smallest.
 const mostPasses = 2 * ratio.MostPasses
 
 func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, error) {
@@ -80,9 +80,9 @@ func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features,
 	})
 }
 
-// sum adds up the gradients and second derivatives of the site's privacy units, in whole
-// steps, and counts them; see [ratio.Pass], which bounds what a unit adds. It has no noise: the aggregator
-// fits with it, and releases noisy coefficients alone.
+// sum adds up the gradients and Hessians of the site's privacy units in whole steps, and counts the units; see
+// [ratio.Pass], which bounds a unit's contribution. It has no noise: the aggregator uses it to fit, and releases
+// only noisy coefficients.
 func sum(s *question.Site, f *ratio.Features, steps ratio.Steps, beta []float64) ([]int64, error) {
 	pass, err := ratio.NewPass(steps, beta)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package teacherstest makes questions to teachers about questiontest.SmallSchema, for the
-// tests of teachers and of nodes.
+// Package teacherstest makes questions to teachers about questiontest.SmallSchema, for tests of teachers and
+// nodes.
 package teacherstest
 
 import (
@@ -31,8 +31,7 @@ func Generated(rows, features int, rng *rand.Rand) (*conclavev1.Tensor, []uint32
 	return &conclavev1.Tensor{Shape: []uint32{uint32(rows), uint32(features)}, Data: safetensors.Bytes(x)}, classes
 }
 
-// Votes asks for votes with 16 training records and 12 queries; questions of other seeds have
-// other records.
+// Votes asks for votes with 16 training records and 12 queries; each seed gives other records.
 func Votes(seed uint64) *conclavev1.VoteQuestion {
 	rng := rand.New(rand.NewPCG(seed, 99))
 	q := &conclavev1.VoteQuestion{Teacher: Teacher(), AnswerClasses: 2}

@@ -24,9 +24,9 @@ const (
 type SendRequestRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Dataset string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// study_sha256 is the hash of the study that the site means to take part in, in hex.
+	// study_sha256 is the hash of the study that the site wants to join, in hex.
 	StudySha256 string `protobuf:"bytes,2,opt,name=study_sha256,json=studySha256,proto3" json:"study_sha256,omitempty"`
-	// request is for a certificate with role node and the site's name, PKCS#10 in PEM, 4 KiB at most.
+	// request asks for a certificate with role node and the site's name, PKCS#10 in PEM, 4 KiB at most.
 	Request       []byte `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -85,8 +85,8 @@ func (x *SendRequestRequest) GetRequest() []byte {
 
 type SendRequestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// replaced is the fingerprint of the key of the request whose place it took, empty where there was none, or one
-	// with the same key.
+	// replaced is the fingerprint of the key of the request that this one replaced. It is empty if there was none,
+	// or if the key is the same.
 	Replaced      string `protobuf:"bytes,1,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -177,7 +177,7 @@ type FetchRosterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// roster is absent until the operator has published one.
 	Roster *SignedRoster `protobuf:"bytes,1,opt,name=roster,proto3" json:"roster,omitempty"`
-	// request_key is the fingerprint of the key of the request that is kept of the caller's site, empty where none is.
+	// request_key is the fingerprint of the key in the caller's stored request, empty if there is none.
 	RequestKey    string `protobuf:"bytes,2,opt,name=request_key,json=requestKey,proto3" json:"request_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -227,7 +227,8 @@ func (x *FetchRosterResponse) GetRequestKey() string {
 	return ""
 }
 
-// SignedRoster is a roster as docs/formats.md has it. Who reads it checks the signature: the aggregator is not believed.
+// SignedRoster is a roster in the form of docs/formats.md. Readers check the signature; they do not trust the
+// aggregator.
 type SignedRoster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// roster is JSON, 512 KiB at most.
@@ -282,15 +283,15 @@ func (x *SignedRoster) GetSignature() []byte {
 	return nil
 }
 
-// SiteRequest is a request that is kept.
+// SiteRequest is a stored request.
 type SiteRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Site        string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
 	StudySha256 string                 `protobuf:"bytes,2,opt,name=study_sha256,json=studySha256,proto3" json:"study_sha256,omitempty"`
 	Request     []byte                 `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
-	// received is the day and time, RFC 3339 in UTC.
+	// received is the time of arrival, RFC 3339 in UTC.
 	Received string `protobuf:"bytes,4,opt,name=received,proto3" json:"received,omitempty"`
-	// replaced is how often a request with another key took the place of one of the site.
+	// replaced counts how often a request of the site was replaced by one with another key.
 	Replaced      uint32 `protobuf:"varint,5,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

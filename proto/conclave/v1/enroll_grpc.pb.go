@@ -27,12 +27,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EnrollService takes requests of sites that were given a start kit, and hands out the roster of their study. It is
-// for certificates with role joiner, which may call nothing else.
+// EnrollService takes requests from sites that were given a start kit, and hands out the roster of their study. It
+// accepts only certificates with role joiner, which may call nothing else.
 type EnrollServiceClient interface {
-	// SendRequest keeps a site's request for the operator. Until the site is admitted another one takes its place.
+	// SendRequest stores a site's request for the operator. Until the site is admitted, a new request replaces the
+	// old one.
 	SendRequest(ctx context.Context, in *SendRequestRequest, opts ...grpc.CallOption) (*SendRequestResponse, error)
-	// FetchRoster returns the roster as it stands.
+	// FetchRoster returns the current roster.
 	FetchRoster(ctx context.Context, in *FetchRosterRequest, opts ...grpc.CallOption) (*FetchRosterResponse, error)
 }
 
@@ -68,12 +69,13 @@ func (c *enrollServiceClient) FetchRoster(ctx context.Context, in *FetchRosterRe
 // All implementations must embed UnimplementedEnrollServiceServer
 // for forward compatibility.
 //
-// EnrollService takes requests of sites that were given a start kit, and hands out the roster of their study. It is
-// for certificates with role joiner, which may call nothing else.
+// EnrollService takes requests from sites that were given a start kit, and hands out the roster of their study. It
+// accepts only certificates with role joiner, which may call nothing else.
 type EnrollServiceServer interface {
-	// SendRequest keeps a site's request for the operator. Until the site is admitted another one takes its place.
+	// SendRequest stores a site's request for the operator. Until the site is admitted, a new request replaces the
+	// old one.
 	SendRequest(context.Context, *SendRequestRequest) (*SendRequestResponse, error)
-	// FetchRoster returns the roster as it stands.
+	// FetchRoster returns the current roster.
 	FetchRoster(context.Context, *FetchRosterRequest) (*FetchRosterResponse, error)
 	mustEmbedUnimplementedEnrollServiceServer()
 }
@@ -177,11 +179,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdmitService is how an operator, who has the authority, admits sites. It is for certificates with role operator.
+// AdmitService lets an operator, who holds the authority's key, admit sites. It accepts only certificates with
+// role operator.
 type AdmitServiceClient interface {
-	// ListRequests returns the requests of a dataset's sites, and the roster as it stands.
+	// ListRequests returns the requests of a dataset's sites, and the current roster.
 	ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
-	// PublishRoster puts a roster of the next generation in the place of the one that stands.
+	// PublishRoster replaces the current roster by one of the next generation.
 	PublishRoster(ctx context.Context, in *PublishRosterRequest, opts ...grpc.CallOption) (*PublishRosterResponse, error)
 }
 
@@ -217,11 +220,12 @@ func (c *admitServiceClient) PublishRoster(ctx context.Context, in *PublishRoste
 // All implementations must embed UnimplementedAdmitServiceServer
 // for forward compatibility.
 //
-// AdmitService is how an operator, who has the authority, admits sites. It is for certificates with role operator.
+// AdmitService lets an operator, who holds the authority's key, admit sites. It accepts only certificates with
+// role operator.
 type AdmitServiceServer interface {
-	// ListRequests returns the requests of a dataset's sites, and the roster as it stands.
+	// ListRequests returns the requests of a dataset's sites, and the current roster.
 	ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error)
-	// PublishRoster puts a roster of the next generation in the place of the one that stands.
+	// PublishRoster replaces the current roster by one of the next generation.
 	PublishRoster(context.Context, *PublishRosterRequest) (*PublishRosterResponse, error)
 	mustEmbedUnimplementedAdmitServiceServer()
 }

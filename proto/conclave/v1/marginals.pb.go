@@ -21,22 +21,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MarginalsQuestion asks how many records are in each cell of tables of one or two columns. Every
-// record adds the weight of a table to one of its cells, or takes it off where columns are signs.
+// MarginalsQuestion asks how many records are in each cell of tables with one or two columns. Every record adds a
+// table's weight to one of its cells, or subtracts it if columns are signs.
 type MarginalsQuestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// columns say how values fall into cells.
+	// columns say how values are assigned to cells.
 	Columns []*CellColumn `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
-	// first and second name the columns of each table by their places among these, and weights what a
-	// record adds to it. Second is first of a table of one column, else above it. The cells of second
-	// run fastest.
+	// first and second give the columns of each table as indexes into columns; weights is what a record adds to the
+	// table. second equals first for a table of one column and is larger otherwise. The cells of second vary
+	// fastest.
 	First   []uint32 `protobuf:"varint,2,rep,packed,name=first,proto3" json:"first,omitempty"`
 	Second  []uint32 `protobuf:"varint,3,rep,packed,name=second,proto3" json:"second,omitempty"`
 	Weights []uint32 `protobuf:"varint,4,rep,packed,name=weights,proto3" json:"weights,omitempty"`
-	// baseline asks for zeros: noise alone is released.
+	// baseline asks for zeros, so that only noise is released.
 	Baseline bool `protobuf:"varint,5,opt,name=baseline,proto3" json:"baseline,omitempty"`
-	// together, unless it is 0, is the weight of each pair of columns in place of tables: all of them have
-	// signs, and a record adds the weight times both signs. Pairs are in the order of first, then of second.
+	// together, if not 0, is the weight of each pair of columns, and replaces the tables. All columns then have
+	// signs, and a record adds the weight times both signs. Pairs are ordered by first, then by second.
 	Together      uint32 `protobuf:"varint,6,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -114,19 +114,20 @@ func (x *MarginalsQuestion) GetTogether() uint32 {
 	return 0
 }
 
-// CellColumn is a column of the schema in cells. A nullable one has one cell more, the last, for
-// cells that are empty, unless groups say where they belong.
+// CellColumn is a column of the schema, divided into cells. A nullable column has one more cell, the last, for
+// empty values, unless groups assign them.
 type CellColumn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// column is the place among the columns of the schema but for the unit.
+	// column is the index among the columns of the schema, not counting the unit column.
 	Column uint32 `protobuf:"varint,1,opt,name=column,proto3" json:"column,omitempty"`
-	// from are the rising lower ends of the cells of a number, the first no higher than its range.
-	// Categories are cells by themselves.
+	// from holds the lower ends of a number's cells in ascending order. The first is at most the lower end of its
+	// range. Each category is a cell of its own.
 	From []float64 `protobuf:"fixed64,2,rep,packed,name=from,proto3" json:"from,omitempty"`
-	// groups have the cell of each category, the empty one last; empty where each is its own.
+	// groups holds the cell of each category, that of the empty value last. It is empty if each category has its own
+	// cell.
 	Groups []uint32 `protobuf:"varint,3,rep,packed,name=groups,proto3" json:"groups,omitempty"`
-	// sign says that a column of two cells counts as -1 in the first and as 1 in the second: tables have no
-	// cells for it, and what a record adds to them is multiplied by it.
+	// sign says that a column of two cells counts as -1 in the first and as 1 in the second. Tables have no cells
+	// for such a column; what a record adds is multiplied by the sign.
 	Sign          bool `protobuf:"varint,4,opt,name=sign,proto3" json:"sign,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,21 +21,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// NodeState is how a node stands, coarsely. A node has the first of these that is true of it.
+// NodeState is the coarse state of a node: the first in this list that applies.
 type NodeState int32
 
 const (
 	NodeState_NODE_STATE_UNSPECIFIED NodeState = 0
-	// It, or its site, sent too much that was rejected, and is not let in for a while.
+	// The node or its site sent too much that was rejected, and is banned for a while.
 	NodeState_NODE_STATE_BANNED        NodeState = 1
 	NodeState_NODE_STATE_NOT_CONNECTED NodeState = 2
-	// It was asked something a minute ago or more, and has not answered.
+	// The node was asked something a minute ago or more, and has not answered.
 	NodeState_NODE_STATE_STALLED NodeState = 3
-	// A person at its site has to decide about a run.
+	// A person at the node's site has to decide about a run.
 	NodeState_NODE_STATE_WAITS_FOR_APPROVAL NodeState = 4
-	// Its site refuses a run that is open.
+	// The node's site refuses an open run.
 	NodeState_NODE_STATE_REFUSES NodeState = 5
-	// It was asked something less than a minute ago.
+	// The node was asked something less than a minute ago.
 	NodeState_NODE_STATE_ANSWERING NodeState = 6
 	NodeState_NODE_STATE_READY     NodeState = 7
 )
@@ -93,11 +93,11 @@ func (NodeState) EnumDescriptor() ([]byte, []int) {
 
 type ListNodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// dataset may be empty: then those of all datasets are listed, by dataset, site and node.
+	// dataset may be empty: then the nodes of all datasets are listed, by dataset, site and node.
 	Dataset string `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// after is the last node of the page before; empty for the first page.
+	// after is the last node of the previous page, empty for the first page.
 	After *NodeName `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
-	// limit is the most nodes of a page: 1 to 500, 0 for 500.
+	// limit is the maximum number of nodes in a page: 1 to 500, 0 for 500.
 	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -157,7 +157,7 @@ func (x *ListNodesRequest) GetLimit() uint32 {
 type ListNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Nodes []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// more says that there are nodes after the last of these.
+	// more says that there are nodes after the last one of this page.
 	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -268,21 +268,21 @@ func (x *NodeName) GetNode() string {
 	return ""
 }
 
-// NodeStatus is how a node stands. Times are RFC 3339 in UTC, cut to the minute.
+// NodeStatus is the state of a node. Times are RFC 3339 in UTC, truncated to the minute.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  *NodeName              `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	State NodeState              `protobuf:"varint,2,opt,name=state,proto3,enum=conclave.v1.NodeState" json:"state,omitempty"`
-	// reason says why, and what to do, of all states but ready and answering.
+	// reason says why, and what to do. It is set in all states but ready and answering.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// since is when the state began, as far as that is known.
+	// since is when the state began, if known.
 	Since    string `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Teachers uint32 `protobuf:"varint,5,opt,name=teachers,proto3" json:"teachers,omitempty"`
-	// software is what the node says that it runs, empty of one that is not connected.
+	// software is the version that the node reports, empty if it is not connected.
 	Software string `protobuf:"bytes,6,opt,name=software,proto3" json:"software,omitempty"`
-	// certificate_ends is the end of the certificate of its connection.
+	// certificate_ends is when the certificate of the node's connection expires.
 	CertificateEnds string `protobuf:"bytes,7,opt,name=certificate_ends,json=certificateEnds,proto3" json:"certificate_ends,omitempty"`
-	// runs are those that its site does not let begin yet, or refuses: 20 at most.
+	// runs are those that the site refuses or has not approved yet, 20 at most.
 	Runs          []*NodeRun `protobuf:"bytes,8,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -374,11 +374,11 @@ func (x *NodeStatus) GetRuns() []*NodeRun {
 	return nil
 }
 
-// NodeRun is what a node's site says of a run that it does not permit.
+// NodeRun is a run that a node's site does not permit, with the reason.
 type NodeRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// refused says that the site denied it; else it waits for a person.
+	// refused says that the site denied the run; otherwise the run waits for a person.
 	Refused       bool   `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -26,11 +26,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService is for certificates of the role operator. It tells how a cluster stands, and nothing that depends on
-// records.
+// OperatorService reports the state of a cluster, and nothing that depends on records. It accepts only
+// certificates with role operator.
 type OperatorServiceClient interface {
-	// ListNodes returns the nodes that were ever admitted to a dataset, by site and node, and how each of them stands:
-	// what the leader knows, which begins anew with each leader.
+	// ListNodes returns the nodes that were ever admitted to a dataset, and the state of each, ordered by site and
+	// node. The state is what the leader knows; a new leader starts without it.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 }
 
@@ -56,11 +56,11 @@ func (c *operatorServiceClient) ListNodes(ctx context.Context, in *ListNodesRequ
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService is for certificates of the role operator. It tells how a cluster stands, and nothing that depends on
-// records.
+// OperatorService reports the state of a cluster, and nothing that depends on records. It accepts only
+// certificates with role operator.
 type OperatorServiceServer interface {
-	// ListNodes returns the nodes that were ever admitted to a dataset, by site and node, and how each of them stands:
-	// what the leader knows, which begins anew with each leader.
+	// ListNodes returns the nodes that were ever admitted to a dataset, and the state of each, ordered by site and
+	// node. The state is what the leader knows; a new leader starts without it.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }

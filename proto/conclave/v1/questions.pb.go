@@ -25,12 +25,11 @@ type Embedding_Part_Kind int32
 
 const (
 	Embedding_Part_KIND_UNSPECIFIED Embedding_Part_Kind = 0
-	// The number 1: it counts records.
+	// The constant 1, which counts records.
 	Embedding_Part_KIND_ONES Embedding_Part_Kind = 1
-	// Each column by itself: a number as its place among knots, a choice as
-	// the value chosen.
+	// Each column by itself: a number as its position among knots, a category as the value chosen.
 	Embedding_Part_KIND_COLUMNS Embedding_Part_Kind = 2
-	// Products of the above, for pairs of columns.
+	// Products of the column features, for pairs of columns.
 	Embedding_Part_KIND_PAIRS Embedding_Part_Kind = 3
 	// Random cosines and sines of the whole record.
 	Embedding_Part_KIND_FOURIER Embedding_Part_Kind = 4
@@ -87,7 +86,7 @@ const (
 	DiscriminatorSum_LOSS_UNSPECIFIED DiscriminatorSum_Loss = 0
 	// softplus(-score).
 	DiscriminatorSum_LOSS_LOGISTIC DiscriminatorSum_Loss = 1
-	// -score, also of KL-WGAN, which differs over generated records only.
+	// -score. KL-WGAN uses it too: it differs only in the loss of generated records.
 	DiscriminatorSum_LOSS_WASSERSTEIN DiscriminatorSum_Loss = 2
 )
 
@@ -136,9 +135,9 @@ type Discriminator_Kind int32
 
 const (
 	Discriminator_KIND_UNSPECIFIED Discriminator_Kind = 0
-	// Dense layers, leaky rectifiers between them.
+	// Dense layers with leaky rectifiers between them.
 	Discriminator_KIND_DENSE Discriminator_Kind = 1
-	// Convolutions that halve an image, as in DCGAN, and a dense layer.
+	// Convolutions that halve an image, as in DCGAN, then a dense layer.
 	Discriminator_KIND_CONVOLUTION Discriminator_Kind = 2
 )
 
@@ -187,9 +186,9 @@ type Discriminator_Classes int32
 
 const (
 	Discriminator_CLASSES_UNSPECIFIED Discriminator_Classes = 0
-	// The class is told: as inputs of its own, or as a plane of an image.
+	// The class is an input: one input per class, or a plane of an image.
 	Discriminator_CLASSES_TOLD Discriminator_Classes = 1
-	// The last layer has weights of its own for every class.
+	// The last layer has separate weights for every class.
 	Discriminator_CLASSES_EACH Discriminator_Classes = 2
 )
 
@@ -242,10 +241,10 @@ const (
 	TeacherSpec_MODEL_LOGISTIC TeacherSpec_Model = 1
 	// One hidden layer per class.
 	TeacherSpec_MODEL_HIDDEN TeacherSpec_Model = 2
-	// Convolutions, of images only.
+	// Convolutions, for images only.
 	TeacherSpec_MODEL_CONVOLUTION TeacherSpec_Model = 3
-	// No network: the energy distance between the teacher's records of a class
-	// and the round's generated ones. For gradients only.
+	// No network: the energy distance between the teacher's records of a class and the round's generated ones.
+	// Only for gradients.
 	TeacherSpec_MODEL_ENERGY TeacherSpec_Model = 4
 )
 
@@ -298,17 +297,16 @@ type TeacherSpec_Vote int32
 
 const (
 	TeacherSpec_VOTE_UNSPECIFIED TeacherSpec_Vote = 0
-	// Real for the queries scored above the teacher's own median.
+	// Real for queries that score above the teacher's own median.
 	TeacherSpec_VOTE_RELATIVE TeacherSpec_Vote = 1
-	// Real for the queries scored above zero.
+	// Real for queries that score above zero.
 	TeacherSpec_VOTE_PLAIN TeacherSpec_Vote = 2
-	// A coin flip, the baseline; refused outside local runs.
+	// A coin flip, as a baseline; refused outside local runs.
 	TeacherSpec_VOTE_COIN TeacherSpec_Vote = 3
-	// Real with the probability the teacher's score gives, relative to its
-	// own median: a weak opinion makes a weak majority.
+	// Real with the probability that the teacher's score gives, relative to its own median. A weak opinion makes a
+	// weak majority.
 	TeacherSpec_VOTE_CALIBRATED TeacherSpec_Vote = 4
-	// The gradient by which a generator would make a record look real; in a
-	// sum the gradient itself.
+	// The gradient that would make a record look real; in a sum the gradient itself.
 	TeacherSpec_VOTE_GRADIENT TeacherSpec_Vote = 5
 )
 
@@ -365,8 +363,8 @@ const (
 	TeacherSpec_FEATURES_UNSPECIFIED TeacherSpec_Features = 0
 	// The encoded columns.
 	TeacherSpec_FEATURES_PLAIN TeacherSpec_Features = 1
-	// The columns in units of the round's training records of the class, mean
-	// 0 and spread 1, with the squares of the numbers among them.
+	// The columns, standardized by the round's training records of the class (mean 0, standard deviation 1), with
+	// the squares of the numbers.
 	TeacherSpec_FEATURES_STANDARD TeacherSpec_Features = 2
 	// The cosine coefficients of an image at the lowest frequencies.
 	TeacherSpec_FEATURES_COSINES TeacherSpec_Features = 3
@@ -468,23 +466,22 @@ func (x *Tensor) GetData() []byte {
 	return nil
 }
 
-// VoteQuestion asks every teacher for one class per query.
+// VoteQuestion asks every teacher for one class for each query.
 type VoteQuestion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Teacher *TeacherSpec           `protobuf:"bytes,1,opt,name=teacher,proto3" json:"teacher,omitempty"`
-	// training holds the generated records that teachers train on in this round,
-	// shape [batch, features]; training_classes holds the class of each of them.
+	// training holds the generated records on which teachers train in this round, shape [batch, features];
+	// training_classes holds their classes.
 	Training        *Tensor  `protobuf:"bytes,2,opt,name=training,proto3" json:"training,omitempty"`
 	TrainingClasses []uint32 `protobuf:"varint,3,rep,packed,name=training_classes,json=trainingClasses,proto3" json:"training_classes,omitempty"`
-	// queries holds the generated records voted on, shape [queries, features].
+	// queries holds the generated records that teachers vote on, shape [queries, features].
 	Queries      *Tensor  `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
 	QueryClasses []uint32 `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
-	// answer_classes is the number of classes a vote chooses from
-	// (2 for PATE-GAN: 0 = fake, 1 = real; the bins of a gradient vote).
+	// answer_classes is the number of classes to vote for: 2 for PATE-GAN (0 = fake, 1 = real), the number of bins
+	// for votes on gradients.
 	AnswerClasses uint32 `protobuf:"varint,6,opt,name=answer_classes,json=answerClasses,proto3" json:"answer_classes,omitempty"`
-	// gradient asks for votes on gradients: a query is then a pair of a record
-	// and a direction, record by record, and a vote names the bin of the
-	// teacher's gradient at the record in the direction.
+	// gradient asks for votes on gradients. A query is then a pair of a record and a direction, ordered by record. A
+	// vote names the bin of the teacher's gradient at that record in that direction.
 	Gradient      *Projection `protobuf:"bytes,7,opt,name=gradient,proto3" json:"gradient,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -569,15 +566,15 @@ func (x *VoteQuestion) GetGradient() *Projection {
 	return nil
 }
 
-// Projection turns a gradient into its products with public random directions.
+// Projection multiplies a gradient by public random directions.
 type Projection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// directions is their number. In a sum 0 leaves gradients as they are.
+	// directions is the number of directions. 0 in a sum leaves gradients unchanged.
 	Directions uint32 `protobuf:"varint,1,opt,name=directions,proto3" json:"directions,omitempty"`
-	// seed gives the directions; every role draws the same ones from it.
+	// seed determines the directions; every role draws the same ones from it.
 	Seed uint64 `protobuf:"varint,2,opt,name=seed,proto3" json:"seed,omitempty"`
-	// clip bounds a product where it is voted on: the bins are equal parts of
-	// [-clip, clip]. 0 in a sum, where the whole vector is clipped.
+	// clip bounds a product in votes: the bins divide [-clip, clip] into equal parts. It is 0 in a sum, where the
+	// whole vector is clipped.
 	Clip          float32 `protobuf:"fixed32,3,opt,name=clip,proto3" json:"clip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -634,19 +631,19 @@ func (x *Projection) GetClip() float32 {
 	return 0
 }
 
-// ScoreSum asks for the sums over all records of the scores of several
-// discriminators, to select among them, or by their sums with noise.
+// ScoreSum asks for the sums of several discriminators' scores over all records. The sums serve to select a
+// discriminator, or are released with noise.
 type ScoreSum struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Discriminators []*ScoreSum_Scored     `protobuf:"bytes,1,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
-	// bound is the fixed-point unit: for each discriminator a privacy unit adds the
-	// mean over its records of 2 p - 1, where p is the probability, the sigmoid of the
-	// score, that a record is real: a whole number between -bound and bound.
+	// bound is the fixed-point unit. For each discriminator a privacy unit adds the mean of 2 p - 1 over its
+	// records, as a whole number between -bound and bound. p is the probability that a record is real, the sigmoid
+	// of its score.
 	Bound uint64 `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
+	// nothing leaves out all records, as a baseline; refused outside local runs.
 	Nothing bool `protobuf:"varint,3,opt,name=nothing,proto3" json:"nothing,omitempty"`
-	// together is for noise on the sums: the shape's bound is then that of the L2 norm of all
-	// scores of a unit, bound times the square root of their number, rounded up.
+	// together is set if noise is added to the sums. The shape's bound is then that of the L2 norm of all scores of
+	// a unit: bound times the square root of their number, rounded up.
 	Together      bool `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,22 +707,20 @@ func (x *ScoreSum) GetTogether() bool {
 	return false
 }
 
-// Fit asks for the coefficients of a regularized logistic regression of real
-// against synthetic records, with noise. The aggregator fits them: it asks the
-// nodes for sums at one iterate after the other, so that aggregator and nodes see
-// iterates without noise. The student sees the noisy coefficients alone.
+// Fit asks for the noisy coefficients of a regularized logistic regression of real against synthetic records. The
+// aggregator fits them: it asks the nodes for sums at one iterate after another. Aggregator and nodes see iterates
+// without noise; the student sees only the noisy coefficients.
 type Fit struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Features *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
 	// synthetic holds the features of the synthetic records, shape [records, width].
 	Synthetic *Tensor `protobuf:"bytes,2,opt,name=synthetic,proto3" json:"synthetic,omitempty"`
-	// lambda is the strength of the regularization: lambda/2 times the square of the
-	// coefficients' L2 norm is added to the mean losses of both kinds of records.
+	// lambda is the strength of the regularization: lambda/2 times the squared L2 norm of the coefficients is added
+	// to the mean losses of real and synthetic records.
 	Lambda float64 `protobuf:"fixed64,3,opt,name=lambda,proto3" json:"lambda,omitempty"`
-	// records is the public number of privacy units, by which the real records' losses
-	// are divided.
+	// records is the public number of privacy units. The losses of the real records are divided by it.
 	Records float64 `protobuf:"fixed64,4,opt,name=records,proto3" json:"records,omitempty"`
-	// nothing leaves out all real records, the baseline; refused outside local runs.
+	// nothing leaves out all real records, as a baseline; refused outside local runs.
 	Nothing       bool `protobuf:"varint,5,opt,name=nothing,proto3" json:"nothing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -796,9 +791,8 @@ func (x *Fit) GetNothing() bool {
 	return false
 }
 
-// RatioFeatures says which features a record has: the number 1, columns and classes
-// in public units, on request the squares of numbers; the vector is scaled down to
-// an L2 norm of at most clip.
+// RatioFeatures defines the features of a record: the constant 1, standardized columns and classes, and optionally
+// the squares of numbers. The vector is scaled down to an L2 norm of at most clip.
 type RatioFeatures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// mean and scale have an entry for each encoded number and each class.
@@ -868,14 +862,14 @@ func (x *RatioFeatures) GetClip() float64 {
 	return 0
 }
 
-// LogisticSum asks for the gradient of the logistic loss of all records at some
-// coefficients, the number of units, and the upper triangle of its second derivatives.
+// LogisticSum asks for the gradient of the logistic loss over all records at given coefficients, the number of
+// units, and the upper triangle of the Hessian.
 type LogisticSum struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Features     *RatioFeatures         `protobuf:"bytes,1,opt,name=features,proto3" json:"features,omitempty"`
 	Coefficients []float64              `protobuf:"fixed64,2,rep,packed,name=coefficients,proto3" json:"coefficients,omitempty"`
-	// bound is the fixed-point unit: that many steps stand for clip in the gradient,
-	// and for its square in the second derivatives.
+	// bound is the fixed-point unit: bound steps stand for clip in the gradient, and for clip squared in the
+	// Hessian.
 	Bound         uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
 	Nothing       bool   `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -940,18 +934,18 @@ func (x *LogisticSum) GetNothing() bool {
 	return false
 }
 
-// EmbeddingSum asks for the sum of public features of all records, in a block of
-// numbers for each class. A privacy unit adds the mean over its records.
+// EmbeddingSum asks for the sum of public features over all records, in one block of numbers for each class. A
+// privacy unit adds the mean over its records.
 type EmbeddingSum struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Embedding *Embedding             `protobuf:"bytes,1,opt,name=embedding,proto3" json:"embedding,omitempty"`
-	// entries is the length of the sum: classes x the features of a record. A node
-	// whose schema gives another number refuses.
+	// entries is the length of the sum: classes x features of a record. A node refuses if its schema gives another
+	// number.
 	Entries uint32 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
-	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2
-	// norm of at most this, which stands for that of all parts together.
+	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2 norm of at most bound, which
+	// stands for that of all parts together.
 	Bound uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
+	// nothing leaves out all records, as a baseline; refused outside local runs.
 	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1015,18 +1009,17 @@ func (x *EmbeddingSum) GetNothing() bool {
 	return false
 }
 
-// StrokeSum asks for what a linear rule that labels images is solved from: over all records, the sum of
-// the products of all pairs of directions among an image's strokes, and the sum of the directions by class.
+// StrokeSum asks for the sums from which a linear rule for labelling images is solved, over all records: the
+// products of all pairs of an image's stroke directions, and the directions by class.
 type StrokeSum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// mean, of one number for each stroke, and directions, shape [strokes, directions], are
-	// float32 in little-endian order. They follow from generated images, and from no record.
+	// mean (one number for each stroke) and directions (shape [strokes, directions]) are float32 values in
+	// little-endian order. They are computed from generated images only.
 	Mean       []byte `protobuf:"bytes,1,opt,name=mean,proto3" json:"mean,omitempty"`
 	Directions []byte `protobuf:"bytes,2,opt,name=directions,proto3" json:"directions,omitempty"`
-	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2 norm of at
-	// most this.
+	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2 norm of at most bound.
 	Bound uint64 `protobuf:"varint,3,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
+	// nothing leaves out all records, as a baseline; refused outside local runs.
 	Nothing       bool `protobuf:"varint,4,opt,name=nothing,proto3" json:"nothing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1090,8 +1083,7 @@ func (x *StrokeSum) GetNothing() bool {
 	return false
 }
 
-// Embedding says which features a record has. They follow from the schema and from
-// this, and from no record.
+// Embedding defines the features of a record. They depend on the schema and this message, and on no record.
 type Embedding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Classes       uint32                 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
@@ -1144,31 +1136,28 @@ func (x *Embedding) GetParts() []*Embedding_Part {
 	return nil
 }
 
-// DiscriminatorSum asks for the gradient of the loss of one discriminator for
-// all sites by its weights: every node draws a Poisson sample of its privacy
-// units, clips each unit's gradient and adds them up. A unit moves the sum by
-// at most bound. How many units a node drew stays there.
+// DiscriminatorSum asks for the gradient of the loss of one discriminator, shared by all sites, with respect to
+// its weights. Every node draws a Poisson sample of its privacy units, clips each unit's gradient and adds them
+// up, so that a unit moves the sum by at most bound. The size of the sample stays at the node.
 type DiscriminatorSum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
-	// weights are those of all layers, first layer first, of each its weight and
-	// its bias, as little-endian float32 values.
+	// weights holds the weight and bias of every layer, first layer first, as little-endian float32 values.
 	Weights []byte `protobuf:"bytes,2,opt,name=weights,proto3" json:"weights,omitempty"`
-	// mean and scale are the units of standard inputs, [classes, features]: those of
-	// generated records, which are public. Absent where a record is seen as it is.
+	// mean and scale standardize inputs, shape [classes, features]. They are computed from generated records, which
+	// are public. Absent if records are used as they are.
 	Mean  *Tensor               `protobuf:"bytes,3,opt,name=mean,proto3" json:"mean,omitempty"`
 	Scale *Tensor               `protobuf:"bytes,4,opt,name=scale,proto3" json:"scale,omitempty"`
 	Loss  DiscriminatorSum_Loss `protobuf:"varint,5,opt,name=loss,proto3,enum=conclave.v1.DiscriminatorSum_Loss" json:"loss,omitempty"`
-	// rate is the probability of each privacy unit to be in the sample: that of
-	// the run's mechanism.
+	// rate is the probability that a privacy unit is in the sample, as in the run's mechanism.
 	Rate float64 `protobuf:"fixed64,6,opt,name=rate,proto3" json:"rate,omitempty"`
-	// clip is the largest L2 norm of a unit's gradient, the mean over its
-	// records; a longer one is scaled down to it.
+	// clip is the largest L2 norm of a unit's gradient, which is the mean over its records. A longer one is scaled
+	// down.
 	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
-	// bound is the fixed-point unit: a gradient is sent as whole numbers with an
-	// L2 norm of at most this, which stands for clip.
+	// bound is the fixed-point unit: a gradient is sent as whole numbers with an L2 norm of at most bound, which
+	// stands for clip.
 	Bound uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
-	// nothing leaves out all records, the baseline; refused outside local runs.
+	// nothing leaves out all records, as a baseline; refused outside local runs.
 	Nothing       bool `protobuf:"varint,9,opt,name=nothing,proto3" json:"nothing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1267,28 +1256,26 @@ func (x *DiscriminatorSum) GetNothing() bool {
 	return false
 }
 
-// Discriminator is a network that scores a record of a class: high for real.
+// Discriminator is a network that scores a record of a class. Real records should score high.
 type Discriminator struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  Discriminator_Kind     `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Discriminator_Kind" json:"kind,omitempty"`
-	// hidden is the width of the hidden layers, or the channels of the first
-	// convolution; the next ones double them.
+	// hidden is the width of the hidden layers, or the number of channels of the first convolution; each further one
+	// doubles it.
 	Hidden uint32 `protobuf:"varint,2,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	// layers is the number of hidden layers, 0 for a linear score, or of
-	// convolutions.
+	// layers is the number of hidden layers (0 for a linear score) or of convolutions.
 	Layers  uint32                `protobuf:"varint,3,opt,name=layers,proto3" json:"layers,omitempty"`
 	Classes uint32                `protobuf:"varint,4,opt,name=classes,proto3" json:"classes,omitempty"`
 	ByClass Discriminator_Classes `protobuf:"varint,5,opt,name=by_class,json=byClass,proto3,enum=conclave.v1.Discriminator_Classes" json:"by_class,omitempty"`
-	// standard inputs are columns in units of generated records, with the
-	// squares of numbers.
+	// standard standardizes columns by the generated records and adds the squares of numbers as inputs.
 	Standard bool `protobuf:"varint,6,opt,name=standard,proto3" json:"standard,omitempty"`
-	// cosines is the number of coefficients of an image that are seen: those of
-	// its k x k lowest frequencies in each channel; 0 for its pixels.
+	// cosines is the number of cosine coefficients used as inputs: those of an image's k x k lowest frequencies in
+	// each channel. 0 for its pixels.
 	Cosines uint32 `protobuf:"varint,7,opt,name=cosines,proto3" json:"cosines,omitempty"`
-	// pieces shows each number as its place in fixed pieces of [0, 1].
+	// pieces encodes each number as its position in fixed pieces of [0, 1].
 	Pieces bool `protobuf:"varint,8,opt,name=pieces,proto3" json:"pieces,omitempty"`
-	// fourier is the number of random features of what is seen, by seed, which the
-	// network sees besides.
+	// fourier is the number of random Fourier features of the inputs, drawn by seed, that the network gets in
+	// addition.
 	Fourier       uint32 `protobuf:"varint,9,opt,name=fourier,proto3" json:"fourier,omitempty"`
 	Seed          uint64 `protobuf:"varint,10,opt,name=seed,proto3" json:"seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1395,25 +1382,23 @@ func (x *Discriminator) GetSeed() uint64 {
 	return 0
 }
 
-// GradientSum asks for the sum over the teachers of their gradients at all
-// records of a round, by the features that teachers see, as one vector of
-// records x numbers, whose L2 norm each teacher clips. A privacy unit is in one teacher's partition, so it moves the
-// sum by at most twice the norm.
+// GradientSum asks for the sum over the teachers of their gradients at all records of a round, with respect to the
+// features that teachers see. Each teacher answers one vector of records x numbers and clips its L2 norm. A
+// privacy unit is in one teacher's partition, so it moves the sum by at most twice that norm.
 type GradientSum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in VoteQuestion; the records in queries are those whose gradients are
-	// asked for.
+	// As in VoteQuestion. The gradients are taken at the records in queries.
 	Teacher         *TeacherSpec `protobuf:"bytes,1,opt,name=teacher,proto3" json:"teacher,omitempty"`
 	Training        *Tensor      `protobuf:"bytes,2,opt,name=training,proto3" json:"training,omitempty"`
 	TrainingClasses []uint32     `protobuf:"varint,3,rep,packed,name=training_classes,json=trainingClasses,proto3" json:"training_classes,omitempty"`
 	Queries         *Tensor      `protobuf:"bytes,4,opt,name=queries,proto3" json:"queries,omitempty"`
 	QueryClasses    []uint32     `protobuf:"varint,5,rep,packed,name=query_classes,json=queryClasses,proto3" json:"query_classes,omitempty"`
 	Projection      *Projection  `protobuf:"bytes,6,opt,name=projection,proto3" json:"projection,omitempty"`
-	// clip is the largest L2 norm of a teacher's vector; a longer one is scaled
-	// down to it. 0 scales every vector to the same length.
+	// clip is the largest L2 norm of a teacher's vector; a longer one is scaled down. 0 scales every vector to the
+	// same length.
 	Clip float64 `protobuf:"fixed64,7,opt,name=clip,proto3" json:"clip,omitempty"`
-	// bound is the fixed-point unit: a teacher's vector is sent as whole numbers
-	// with an L2 norm of at most this, which stands for clip (or for 1).
+	// bound is the fixed-point unit: a teacher's vector is sent as whole numbers with an L2 norm of at most bound,
+	// which stands for clip (or for 1).
 	Bound         uint64 `protobuf:"varint,8,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1505,14 +1490,13 @@ func (x *GradientSum) GetBound() uint64 {
 	return 0
 }
 
-// ClassCounts asks for the number of records of each class. A privacy unit
-// with k records adds 1/k for each of them, so that it adds 1 in all.
+// ClassCounts asks for the number of records of each class. A privacy unit with k records adds 1/k for each of
+// them, so that it adds 1 in total.
 type ClassCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// classes is the number of entries of the vector.
 	Classes uint32 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
-	// scale is the fixed-point unit: a privacy unit adds at most this much to
-	// the L1 norm of the vector.
+	// scale is the fixed-point unit: a privacy unit adds at most scale to the L1 norm of the vector.
 	Scale         uint64 `protobuf:"varint,2,opt,name=scale,proto3" json:"scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1579,14 +1563,13 @@ type TeacherSpec struct {
 	// seed makes training repeatable. It protects nothing.
 	Seed     uint64               `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
 	Features TeacherSpec_Features `protobuf:"varint,10,opt,name=features,proto3,enum=conclave.v1.TeacherSpec_Features" json:"features,omitempty"`
-	// shared gives a teacher one network for all classes, which is told the
-	// class of a record, in place of one for each.
+	// shared gives a teacher one network for all classes, with the class as an input, instead of one for each class.
 	Shared bool `protobuf:"varint,11,opt,name=shared,proto3" json:"shared,omitempty"`
-	// fresh lets teachers begin untrained in every round, all from the same
-	// weights, so that a node keeps nothing of them between rounds.
+	// fresh makes teachers start untrained in every round, all from the same weights, so that a node stores no
+	// teacher between rounds.
 	Fresh bool `protobuf:"varint,12,opt,name=fresh,proto3" json:"fresh,omitempty"`
-	// cosines is the number of coefficients of an image that teachers see: those
-	// of its k x k lowest frequencies in each channel.
+	// cosines is the number of cosine coefficients of an image that teachers see: those of its k x k lowest
+	// frequencies in each channel.
 	Cosines       uint32 `protobuf:"varint,13,opt,name=cosines,proto3" json:"cosines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1713,7 +1696,7 @@ func (x *TeacherSpec) GetCosines() uint32 {
 	return 0
 }
 
-// Scored is a discriminator with its weights and units, as in DiscriminatorSum.
+// Scored is a discriminator with its weights and scaling, as in DiscriminatorSum.
 type ScoreSum_Scored struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Discriminator *Discriminator         `protobuf:"bytes,1,opt,name=discriminator,proto3" json:"discriminator,omitempty"`
@@ -1782,17 +1765,16 @@ func (x *ScoreSum_Scored) GetScale() *Tensor {
 	return nil
 }
 
-// Part is a group of features, whose vector has an L2 norm of at most weight.
+// Part is a group of features. Its vector has an L2 norm of at most weight.
 type Embedding_Part struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Kind   Embedding_Part_Kind    `protobuf:"varint,1,opt,name=kind,proto3,enum=conclave.v1.Embedding_Part_Kind" json:"kind,omitempty"`
 	Weight float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// bins is the number of knots of a number.
+	// bins is the number of knots for a number.
 	Bins uint32 `protobuf:"varint,3,opt,name=bins,proto3" json:"bins,omitempty"`
-	// count is how many pairs or random frequencies are taken, by seed.
+	// count is the number of pairs or random frequencies, drawn by seed.
 	Count uint32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// spread is the standard deviation of random frequencies: one over the length
-	// scale of their kernel.
+	// spread is the standard deviation of random frequencies: the inverse length scale of their kernel.
 	Spread        float64 `protobuf:"fixed64,5,opt,name=spread,proto3" json:"spread,omitempty"`
 	Seed          uint64  `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -80,10 +80,10 @@ type Vector_Per int32
 
 const (
 	Vector_PER_UNSPECIFIED Vector_Per = 0
-	// One privacy unit more moves the sum by at most bound.
+	// Adding one privacy unit moves the sum by at most bound.
 	Vector_PER_UNIT Vector_Per = 1
-	// A unit belongs to one teacher, and may change what it adds altogether: one
-	// unit more moves the sum by at most twice bound.
+	// A unit belongs to one teacher and may change that teacher's whole vector: adding one unit moves the sum by
+	// at most twice bound.
 	Vector_PER_TEACHER Vector_Per = 2
 )
 
@@ -128,36 +128,32 @@ func (Vector_Per) EnumDescriptor() ([]byte, []int) {
 	return file_conclave_v1_round_proto_rawDescGZIP(), []int{2, 1}
 }
 
-// Round is one exchange student -> aggregator -> nodes -> aggregator -> student.
-// The student serializes it once; it travels in parts, and the aggregator passes
-// the same bytes on to every node. The SHA-256 of these bytes names the question:
-// asked again, a round has the same.
+// Round is one exchange student -> aggregator -> nodes -> aggregator -> student. The student serializes it once
+// and sends it in parts; the aggregator passes the same bytes to every node. The SHA-256 of these bytes identifies
+// the question: asking a round again sends the same bytes.
 type Round struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// number counts from 0 within a run; (run, number) is the idempotency key.
 	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// kind is the kind of question, which nodes have registered, and that of the
-	// entry of the run's plan that pays.
+	// kind is the kind of question. Nodes have registered it, and the plan's entry that pays has the same kind.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	// planned is the index of that entry.
+	// planned is the index of the plan's entry that pays.
 	Planned uint32 `protobuf:"varint,4,opt,name=planned,proto3" json:"planned,omitempty"`
-	// params is a message of the kind; see questions.proto. The aggregator does not
-	// read it, unless the kind has a reducer.
+	// params is a message of the kind; see questions.proto. The aggregator reads it only if the kind has a reducer.
 	Params []byte `protobuf:"bytes,5,opt,name=params,proto3" json:"params,omitempty"`
-	// What nodes answer. A node refuses a round whose shape is not that of its
-	// params. Without one no node is asked: there is a selection by earlier sums.
+	// The shape of the nodes' answers. A node refuses a round whose shape does not match its params. A round without
+	// a shape asks no node: it selects by earlier sums.
 	//
 	// Types that are valid to be assigned to Shape:
 	//
 	//	*Round_Votes
 	//	*Round_Sum
 	Shape isRound_Shape `protobuf_oneof:"shape"`
-	// selection is set where what is released is a selection by the sums, and not
-	// the sums with noise.
+	// selection is set if a selection by the sums is released instead of the noisy sums.
 	Selection *Selection `protobuf:"bytes,8,opt,name=selection,proto3" json:"selection,omitempty"`
-	// serves is set in a pass that the aggregator itself asks for, of a kind with a
-	// reducer: the SHA-256 of the round that is charged for it.
+	// serves is set in a pass that the aggregator itself asks for, for a kind with a reducer. It is the SHA-256 of
+	// the round that is charged for the pass.
 	Serves        []byte `protobuf:"bytes,9,opt,name=serves,proto3" json:"serves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -336,16 +332,15 @@ func (x *Histogram) GetClasses() uint32 {
 	return 0
 }
 
-// Vector is the shape of a sum of vectors of whole numbers, one of each contributor.
+// Vector is the shape of a sum of integer vectors, one from each contributor.
 type Vector struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Entries uint32                 `protobuf:"varint,1,opt,name=entries,proto3" json:"entries,omitempty"`
-	// bound is the largest norm of what one contributor adds, in whole steps.
+	// bound is the largest norm of one contributor's vector, in whole steps.
 	Bound uint64      `protobuf:"varint,2,opt,name=bound,proto3" json:"bound,omitempty"`
 	Norm  Vector_Norm `protobuf:"varint,3,opt,name=norm,proto3,enum=conclave.v1.Vector_Norm" json:"norm,omitempty"`
 	Per   Vector_Per  `protobuf:"varint,4,opt,name=per,proto3,enum=conclave.v1.Vector_Per" json:"per,omitempty"`
-	// rate is the probability with which a contributor is in the sum, by a draw of
-	// its own; 1 where all are.
+	// rate is the probability that a contributor is in the sum, drawn independently; 1 if all are.
 	Rate float64 `protobuf:"fixed64,5,opt,name=rate,proto3" json:"rate,omitempty"`
 	// counts says that no contributor adds less than 0 to an entry.
 	Counts        bool `protobuf:"varint,6,opt,name=counts,proto3" json:"counts,omitempty"`
@@ -425,22 +420,19 @@ func (x *Vector) GetCounts() bool {
 	return false
 }
 
-// Selection asks for one of the entries of a sum, by the exponential mechanism: j
-// with probability proportional to exp(epsilon (S_j - n e_j) / (2 bound)), where
-// S_j is its sum, as the aggregator's memory holds it, and e_j what is expected of
-// it. What is released is which one was selected.
+// Selection asks for one entry of a sum, by the exponential mechanism. It selects j with probability proportional
+// to exp(epsilon (S_j - n e_j) / (2 bound)), where S_j is the sum in the aggregator's memory and e_j its expected
+// mean. Only the selected index is released.
 type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// round is the round of the run that asked for the sums: an earlier one, then
-	// the round that selects has no shape and no params, or itself.
+	// round is the round of the run that asked for the sums: this round itself, or an earlier one. In the latter
+	// case the round that selects has no shape and no params.
 	Round uint64 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	// records is n, the public number of privacy units at all teachers of the run.
 	Records uint64 `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"`
-	// expected holds e_j, the mean that is expected of one record, in the sum's steps.
-	// Each takes eight bytes, as many as in memory.
+	// expected holds e_j, the expected mean of one record, in the sum's steps. Each takes eight bytes, as in memory.
 	Expected []int64 `protobuf:"fixed64,3,rep,packed,name=expected,proto3" json:"expected,omitempty"`
-	// complements selects among the entries and their opposites -S_j, which come
-	// last in expected.
+	// complements also allows the negated entries -S_j to be selected; they come last in expected.
 	Complements   bool `protobuf:"varint,4,opt,name=complements,proto3" json:"complements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -515,16 +507,16 @@ type Release struct {
 	//	*Release_Sum
 	//	*Release_Selected
 	Answer isRelease_Answer `protobuf_oneof:"answer"`
-	// teachers is the number of teachers that took part: of nodes that answered, and of those that
-	// were asked, are connected, and did not answer in time. It does not tell who is slow.
+	// teachers is the number of teachers that took part. It counts those of nodes that answered, and of nodes that
+	// were asked, are connected, and did not answer in time: it does not reveal which nodes are slow.
 	Teachers uint32 `protobuf:"varint,5,opt,name=teachers,proto3" json:"teachers,omitempty"`
-	// epsilon_spent is what the run has spent after this release, at its delta.
+	// epsilon_spent is the run's spending after this release, at its delta.
 	EpsilonSpent float64 `protobuf:"fixed64,6,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
-	// ledger_seq and ledger_hash name the ledger entry that paid for it.
+	// ledger_seq and ledger_hash identify the ledger entry that paid for it.
 	LedgerSeq  uint64 `protobuf:"varint,7,opt,name=ledger_seq,json=ledgerSeq,proto3" json:"ledger_seq,omitempty"`
 	LedgerHash string `protobuf:"bytes,8,opt,name=ledger_hash,json=ledgerHash,proto3" json:"ledger_hash,omitempty"`
-	// question_sha256 is the hash of the serialized Round that was answered.
-	// Asking the round again with another question is refused.
+	// question_sha256 is the hash of the serialized Round that was answered. The same round number with another
+	// question is refused.
 	QuestionSha256 []byte `protobuf:"bytes,9,opt,name=question_sha256,json=questionSha256,proto3" json:"question_sha256,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -669,11 +661,10 @@ func (*Release_Selected) isRelease_Answer() {}
 type NoisyVotes struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Classes uint32                 `protobuf:"varint,1,opt,name=classes,proto3" json:"classes,omitempty"`
-	// labels holds the winning class of each query, -1 where a
-	// confidence threshold was not passed.
+	// labels holds the winning class of each query, -1 if it did not pass the confidence threshold.
 	Labels []int32 `protobuf:"zigzag32,2,rep,packed,name=labels,proto3" json:"labels,omitempty"`
-	// histogram holds queries x classes noisy counts, row-major; empty when the
-	// run releases winners only. Rows of unanswered queries are zero.
+	// histogram holds queries x classes noisy counts, row-major; empty if the run releases winners only. Rows of
+	// unanswered queries are zero.
 	Histogram     []int64 `protobuf:"zigzag64,3,rep,packed,name=histogram,proto3" json:"histogram,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -786,8 +777,7 @@ func (x *NoisySum) GetScale() uint64 {
 // Selected is the answer to a Selection.
 type Selected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// index is the place of the discriminator in the ScoreSum; opposites come after all
-	// of them.
+	// index is the index of the discriminator in the ScoreSum; negated entries follow after all of them.
 	Index         uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,16 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunState is how a run stands.
+// RunState is the state of a run.
 type RunState int32
 
 const (
 	RunState_RUN_STATE_UNSPECIFIED RunState = 0
 	RunState_RUN_STATE_WAITING     RunState = 1
-	// A worker holds it; or, of a run that a student opened itself, it is open in the ledger.
+	// A worker holds the run; a run that a student opened itself is open in the ledger.
 	RunState_RUN_STATE_RUNNING RunState = 2
-	// Its worker has written the results; or, of a run that a student opened itself, it is
-	// closed in the ledger.
+	// The worker has written the results; a run that a student opened itself is closed in the ledger.
 	RunState_RUN_STATE_DONE          RunState = 3
 	RunState_RUN_STATE_OUT_OF_BUDGET RunState = 4
 	RunState_RUN_STATE_FAILED        RunState = 5
@@ -86,13 +85,13 @@ func (RunState) EnumDescriptor() ([]byte, []int) {
 	return file_conclave_v1_runs_proto_rawDescGZIP(), []int{0}
 }
 
-// RunStatus is what is known of a run. Times are RFC 3339 in UTC.
+// RunStatus is what is known about a run. Times are RFC 3339 in UTC.
 type RunStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Dataset string                 `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	State   RunState               `protobuf:"varint,3,opt,name=state,proto3,enum=conclave.v1.RunState" json:"state,omitempty"`
-	// reason says why it ended, why it waits, or what it waits for.
+	// reason says why the run ended, why it waits, or what it waits for.
 	Reason   string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Pipeline string `protobuf:"bytes,5,opt,name=pipeline,proto3" json:"pipeline,omitempty"`
 	// epsilon and delta are the run's budget.
@@ -102,32 +101,32 @@ type RunStatus struct {
 	// rounds is the number of rounds released.
 	Rounds   uint64 `protobuf:"varint,9,opt,name=rounds,proto3" json:"rounds,omitempty"`
 	Teachers uint32 `protobuf:"varint,10,opt,name=teachers,proto3" json:"teachers,omitempty"`
-	// queued says that the run came through the queue, not from a student of its own.
+	// queued says that the run came through the queue, and was not opened by a student itself.
 	Queued bool `protobuf:"varint,11,opt,name=queued,proto3" json:"queued,omitempty"`
-	// by is whom the certificate of who submitted or opened it names.
+	// by is the name in the certificate that submitted or opened the run.
 	By string `protobuf:"bytes,12,opt,name=by,proto3" json:"by,omitempty"`
-	// submitted is when it was submitted or opened.
+	// submitted is when the run was submitted or opened.
 	Submitted string `protobuf:"bytes,13,opt,name=submitted,proto3" json:"submitted,omitempty"`
-	// worker holds it or held it last; holder is whom that one's certificate names.
+	// worker is the worker that holds the run or held it last; holder is the name in that worker's certificate.
 	Worker string `protobuf:"bytes,14,opt,name=worker,proto3" json:"worker,omitempty"`
 	Holder string `protobuf:"bytes,15,opt,name=holder,proto3" json:"holder,omitempty"`
-	// connected says that the worker's stream is there.
+	// connected says that the worker's stream is connected.
 	Connected bool `protobuf:"varint,16,opt,name=connected,proto3" json:"connected,omitempty"`
-	// claims counts how often a worker took the run, claimed is when the last one did.
+	// claims counts how often a worker took the run; claimed is when the last one did.
 	Claims  uint32 `protobuf:"varint,17,opt,name=claims,proto3" json:"claims,omitempty"`
 	Claimed string `protobuf:"bytes,18,opt,name=claimed,proto3" json:"claimed,omitempty"`
 	Ended   string `protobuf:"bytes,19,opt,name=ended,proto3" json:"ended,omitempty"`
-	// place is 1 for the run of the dataset that is next to be taken; 0 unless it waits.
+	// place is 1 for the dataset's next run; 0 unless the run waits.
 	Place   uint32       `protobuf:"varint,20,opt,name=place,proto3" json:"place,omitempty"`
 	Results []*RunResult `protobuf:"bytes,21,rep,name=results,proto3" json:"results,omitempty"`
 	// ledger_head is the hash of the run's closing entry.
 	LedgerHead string `protobuf:"bytes,22,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`
-	// opened and closed say whether it is in the ledger, and ended there.
+	// opened and closed say whether the run was opened and closed in the ledger.
 	Opened bool `protobuf:"varint,23,opt,name=opened,proto3" json:"opened,omitempty"`
 	Closed bool `protobuf:"varint,24,opt,name=closed,proto3" json:"closed,omitempty"`
-	// purpose is what its student says that it is for.
+	// purpose is the student's statement of what the run is for.
 	Purpose string `protobuf:"bytes,25,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// study is the study that it is of; unset for none.
+	// study is the run's study; unset if it has none.
 	Study         *Study `protobuf:"bytes,26,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -345,7 +344,7 @@ func (x *RunStatus) GetStudy() *Study {
 	return nil
 }
 
-// RunResult is a file on the disk of the worker.
+// RunResult is a file on the worker's disk.
 type RunResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -406,19 +405,19 @@ func (x *RunResult) GetSha256() string {
 	return ""
 }
 
-// RunProgress is how far a run is, by its worker.
+// RunProgress is how far a run has got, as its worker reports.
 type RunProgress struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Round  uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Rounds uint64                 `protobuf:"varint,2,opt,name=rounds,proto3" json:"rounds,omitempty"`
-	// of says of what, where these are no rounds.
+	// of is what round and rounds count, if these are not rounds.
 	Of           string  `protobuf:"bytes,3,opt,name=of,proto3" json:"of,omitempty"`
 	EpsilonSpent float64 `protobuf:"fixed64,4,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
 	Epsilon      float64 `protobuf:"fixed64,5,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
-	// waiting says what the run waits for, part how far that is.
+	// waiting says what the run waits for; part is the progress of that.
 	Waiting string `protobuf:"bytes,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Part    string `protobuf:"bytes,7,opt,name=part,proto3" json:"part,omitempty"`
-	// halted says that nothing goes on before what it waits for comes.
+	// halted says that nothing goes on until that arrives.
 	Halted        bool `protobuf:"varint,8,opt,name=halted,proto3" json:"halted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -510,28 +509,26 @@ func (x *RunProgress) GetHalted() bool {
 	return false
 }
 
-// DatasetBudget is how the budget of a dataset stands.
+// DatasetBudget is the state of a dataset's budget.
 type DatasetBudget struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Dataset string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Epsilon float64                `protobuf:"fixed64,2,opt,name=epsilon,proto3" json:"epsilon,omitempty"`
 	Delta   float64                `protobuf:"fixed64,3,opt,name=delta,proto3" json:"delta,omitempty"`
 	Filter  string                 `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// epsilon_spent is what releases cost, as the filter counts.
+	// epsilon_spent is the cost of all releases, as the filter counts.
 	EpsilonSpent float64 `protobuf:"fixed64,5,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
-	// epsilon_reserved is that with all that open and waiting runs may still spend. It may pass
-	// epsilon: then not all that wait will fit.
+	// epsilon_reserved adds what all open and waiting runs may still spend. It may exceed epsilon: then not all
+	// waiting runs will fit.
 	EpsilonReserved float64 `protobuf:"fixed64,6,opt,name=epsilon_reserved,json=epsilonReserved,proto3" json:"epsilon_reserved,omitempty"`
-	// epsilon_left is the most that one more run, of the dataset's delta, could have beside
-	// them.
+	// epsilon_left is the largest epsilon that one more run could have beside them, at the dataset's delta.
 	EpsilonLeft float64 `protobuf:"fixed64,7,opt,name=epsilon_left,json=epsilonLeft,proto3" json:"epsilon_left,omitempty"`
-	// open is the number of runs that are open in the ledger, waiting of those that were
-	// submitted and not opened yet.
+	// open is the number of runs open in the ledger; waiting is the number submitted and not opened yet.
 	Open    uint32 `protobuf:"varint,8,opt,name=open,proto3" json:"open,omitempty"`
 	Waiting uint32 `protobuf:"varint,9,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// workers is the number of workers connected.
 	Workers uint32 `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"`
-	// study is the one that all its runs must be of; unset where any may be, and none.
+	// study is the one that all runs of the dataset must belong to; unset if runs may belong to any or none.
 	Study         *Study `protobuf:"bytes,11,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -651,9 +648,9 @@ type SubmitRunRequest struct {
 	// run_yaml is the run's file. Its schema is the file schema.yaml beside it.
 	RunYaml    []byte `protobuf:"bytes,2,opt,name=run_yaml,json=runYaml,proto3" json:"run_yaml,omitempty"`
 	SchemaYaml []byte `protobuf:"bytes,3,opt,name=schema_yaml,json=schemaYaml,proto3" json:"schema_yaml,omitempty"`
-	// overcommit queues a run that would not fit if all runs before it spend what they may.
+	// overcommit queues a run that would not fit if all runs before it spent all they may.
 	Overcommit bool `protobuf:"varint,4,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
-	// study_yaml is the document of the study that the run is of, whose SHA-256 is in its spec; empty for none.
+	// study_yaml is the document of the run's study, whose SHA-256 is in the spec; empty for none.
 	StudyYaml     []byte `protobuf:"bytes,5,opt,name=study_yaml,json=studyYaml,proto3" json:"study_yaml,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -727,15 +724,15 @@ func (x *SubmitRunRequest) GetStudyYaml() []byte {
 type SubmitRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunStatus             `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// existing says that it was submitted before.
+	// existing says that the run was submitted before.
 	Existing bool `protobuf:"varint,2,opt,name=existing,proto3" json:"existing,omitempty"`
-	// budget is the dataset's, with the new run among those that wait.
+	// budget is the dataset's, with the new run counted as waiting.
 	Budget *DatasetBudget `protobuf:"bytes,3,opt,name=budget,proto3" json:"budget,omitempty"`
-	// fits says that it fits even if all runs before it spend what they may.
+	// fits says that the run fits even if all runs before it spend all they may.
 	Fits bool `protobuf:"varint,4,opt,name=fits,proto3" json:"fits,omitempty"`
-	// epsilon_left is the most that one more run of the same delta could have now.
+	// epsilon_left is the largest epsilon that one more run of the same delta could have now.
 	EpsilonLeft float64 `protobuf:"fixed64,5,opt,name=epsilon_left,json=epsilonLeft,proto3" json:"epsilon_left,omitempty"`
-	// quorum is how the run would stand now if it were asked something: who is connected, and no more.
+	// quorum is what the run would need and what is connected now.
 	Quorum        *Quorum `protobuf:"bytes,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -813,10 +810,10 @@ func (x *SubmitRunResponse) GetQuorum() *Quorum {
 	return nil
 }
 
-// Quorum is what a run needs of nodes, and what is connected. Whether sites permit the run is not in it.
+// Quorum compares what a run needs with what is connected. It does not say whether sites permit the run.
 type Quorum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// teachers_needed is 0 of a masked run, which needs sites.
+	// teachers_needed is 0 for a masked run, which needs sites.
 	TeachersNeeded uint32 `protobuf:"varint,1,opt,name=teachers_needed,json=teachersNeeded,proto3" json:"teachers_needed,omitempty"`
 	TeachersLive   uint32 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
 	SitesNeeded    uint32 `protobuf:"varint,3,opt,name=sites_needed,json=sitesNeeded,proto3" json:"sites_needed,omitempty"`
@@ -1441,18 +1438,18 @@ func (*ClaimRunRequest_Worker) isClaimRunRequest_Message() {}
 
 func (*ClaimRunRequest_Progress) isClaimRunRequest_Message() {}
 
-// Worker is the first message of a worker.
+// Worker is a worker's first message.
 type Worker struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Dataset string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// name is the worker's own. One that comes back under its name gets the run that it held.
+	// name is the worker's own. A worker that comes back under its name gets the run that it held.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// run and claim, of a worker whose stream broke, name what it holds.
+	// run and claim identify what a worker holds whose stream broke.
 	Run   string `protobuf:"bytes,3,opt,name=run,proto3" json:"run,omitempty"`
 	Claim string `protobuf:"bytes,4,opt,name=claim,proto3" json:"claim,omitempty"`
-	// folders names runs of which the worker has a checkpoint.
+	// folders lists the runs for which the worker has a checkpoint.
 	Folders []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
-	// process names the process that the worker is of, where that has several: they end together. Empty, the
+	// process identifies the process of the worker, if several workers share one: they end together. Empty if the
 	// worker is a process by itself.
 	Process       string `protobuf:"bytes,6,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1613,7 +1610,7 @@ func (*ClaimRunResponse_Claimed) isClaimRunResponse_Message() {}
 
 func (*ClaimRunResponse_Ended) isClaimRunResponse_Message() {}
 
-// ClaimedRun is a run that is the worker's now.
+// ClaimedRun is a run that the worker now holds.
 type ClaimedRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1698,7 +1695,7 @@ func (x *ClaimedRun) GetStudyYaml() []byte {
 	return nil
 }
 
-// EndedRun says that the run is no longer the worker's.
+// EndedRun says that the worker no longer holds the run.
 type EndedRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         RunState               `protobuf:"varint,1,opt,name=state,proto3,enum=conclave.v1.RunState" json:"state,omitempty"`
@@ -2140,11 +2137,11 @@ func (x *OfferRunsResponse) GetWanted() *WantedRun {
 	return nil
 }
 
-// WantedRun is a run that somebody fetches.
+// WantedRun is a run that a student is fetching.
 type WantedRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// fetch names this time that it is fetched. SendRun says it.
+	// fetch identifies this fetch. SendRun repeats it.
 	Fetch         string `protobuf:"bytes,2,opt,name=fetch,proto3" json:"fetch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2288,12 +2285,12 @@ type SendRunRequest_Size struct {
 }
 
 type SendRunRequest_Nothing struct {
-	// nothing says why there is no bundle.
+	// nothing is the reason why there is no bundle.
 	Nothing string `protobuf:"bytes,3,opt,name=nothing,proto3,oneof"`
 }
 
 type SendRunRequest_Chunk struct {
-	// chunk is of 256 KiB at most.
+	// chunk is 256 KiB at most.
 	Chunk []byte `protobuf:"bytes,4,opt,name=chunk,proto3,oneof"`
 }
 

@@ -36,43 +36,41 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunService is the queue of runs that the aggregator keeps for students: some submit
-// runs, others are workers that take one after the other and execute it. A run is told of to who
-// opened or submitted it, to its worker, and to operators.
+// RunService is the aggregator's queue of runs for students. Some students submit runs; others are workers that
+// take and execute one run after another. A run is visible to the student that opened or submitted it, to its
+// worker, and to operators.
 //
-// Calls of StudentService about a run that a worker holds carry its claim in the metadata
-// conclave-claim. Others are refused while the run waits or is held.
+// A worker that holds a run sends its claim with calls of StudentService, in the metadata conclave-claim. Other
+// calls about the run are refused while it waits or is held.
 type RunServiceClient interface {
-	// SubmitRun puts a run at the end of its dataset's queue. The same again from the same
-	// submitter changes nothing.
+	// SubmitRun puts a run at the end of its dataset's queue. Repeating it from the same submitter changes nothing.
 	SubmitRun(ctx context.Context, in *SubmitRunRequest, opts ...grpc.CallOption) (*SubmitRunResponse, error)
-	// ListRuns returns all runs, those that students opened themselves among them, oldest
-	// first, then the datasets' budgets.
+	// ListRuns returns all runs, oldest first, including those that students opened themselves, and then the
+	// datasets' budgets.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRunsResponse], error)
-	// ShowRun returns all that is known of one run.
+	// ShowRun returns everything that is known about one run.
 	ShowRun(ctx context.Context, in *ShowRunRequest, opts ...grpc.CallOption) (*ShowRunResponse, error)
-	// CancelRun ends a run: nothing more can be asked in it, what it spent stays spent.
+	// CancelRun ends a run. Nothing more can be asked in it, and what it spent stays spent.
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// RemoveRun drops what is stored of a run that has ended: its releases, its files and its
-	// place in the queue. Its entries in the ledger stay, and its name stays taken.
+	// RemoveRun deletes what is stored of a run that has ended: its releases, its files and its place in the queue.
+	// Its ledger entries stay, and its name stays taken.
 	RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error)
-	// WatchRun tells how a run stands, each time that changes, until it has ended.
+	// WatchRun reports the run's state each time it changes, until the run has ended.
 	WatchRun(ctx context.Context, in *WatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunResponse], error)
-	// ClaimRun waits for a run and holds it. A stream whose requests end gives the run back at
-	// once, one that breaks does so after the aggregator's grace, unless a stream with the
-	// same claim comes before.
+	// ClaimRun waits for a run and holds it. The run is given back at once if the requests of the stream end. If the
+	// stream breaks, it is given back after the aggregator's grace period, unless a stream with the same claim
+	// arrives before.
 	ClaimRun(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ClaimRunRequest, ClaimRunResponse], error)
-	// FinishRun says how a run that a worker holds ended. Where it is open in the ledger
-	// it is closed.
+	// FinishRun says how a run that a worker holds ended. If it is open in the ledger it is closed.
 	FinishRun(ctx context.Context, in *FinishRunRequest, opts ...grpc.CallOption) (*FinishRunResponse, error)
-	// FetchRun sends the bundle of a run that is done to who submitted it, as its worker packs it: a BundleSize,
-	// then the bytes of the zip file in order. To all others the run does not exist.
+	// FetchRun sends the bundle of a finished run to its submitter, as the worker packs it: a BundleSize, then the
+	// bytes of the zip file in order. For all others the run does not exist.
 	FetchRun(ctx context.Context, in *FetchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRunResponse], error)
-	// OfferRuns is a worker's: it hands out the runs that it finished, for as long as the stream lasts, and is told
-	// which are wanted.
+	// OfferRuns is called by a worker. It offers the runs that the worker finished for as long as the stream lasts,
+	// and tells the worker which are wanted.
 	OfferRuns(ctx context.Context, in *OfferRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OfferRunsResponse], error)
-	// SendRun hands out one of them: a BundleSize, or why there is none, then a chunk for each response, which the
-	// worker waits for. It ends with the bundle.
+	// SendRun sends one of them: a BundleSize, or the reason why there is none, then one chunk for each response,
+	// which the worker waits for. It ends with the bundle.
 	SendRun(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SendRunRequest, SendRunResponse], error)
 }
 
@@ -240,43 +238,41 @@ type RunService_SendRunClient = grpc.BidiStreamingClient[SendRunRequest, SendRun
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
 //
-// RunService is the queue of runs that the aggregator keeps for students: some submit
-// runs, others are workers that take one after the other and execute it. A run is told of to who
-// opened or submitted it, to its worker, and to operators.
+// RunService is the aggregator's queue of runs for students. Some students submit runs; others are workers that
+// take and execute one run after another. A run is visible to the student that opened or submitted it, to its
+// worker, and to operators.
 //
-// Calls of StudentService about a run that a worker holds carry its claim in the metadata
-// conclave-claim. Others are refused while the run waits or is held.
+// A worker that holds a run sends its claim with calls of StudentService, in the metadata conclave-claim. Other
+// calls about the run are refused while it waits or is held.
 type RunServiceServer interface {
-	// SubmitRun puts a run at the end of its dataset's queue. The same again from the same
-	// submitter changes nothing.
+	// SubmitRun puts a run at the end of its dataset's queue. Repeating it from the same submitter changes nothing.
 	SubmitRun(context.Context, *SubmitRunRequest) (*SubmitRunResponse, error)
-	// ListRuns returns all runs, those that students opened themselves among them, oldest
-	// first, then the datasets' budgets.
+	// ListRuns returns all runs, oldest first, including those that students opened themselves, and then the
+	// datasets' budgets.
 	ListRuns(*ListRunsRequest, grpc.ServerStreamingServer[ListRunsResponse]) error
-	// ShowRun returns all that is known of one run.
+	// ShowRun returns everything that is known about one run.
 	ShowRun(context.Context, *ShowRunRequest) (*ShowRunResponse, error)
-	// CancelRun ends a run: nothing more can be asked in it, what it spent stays spent.
+	// CancelRun ends a run. Nothing more can be asked in it, and what it spent stays spent.
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// RemoveRun drops what is stored of a run that has ended: its releases, its files and its
-	// place in the queue. Its entries in the ledger stay, and its name stays taken.
+	// RemoveRun deletes what is stored of a run that has ended: its releases, its files and its place in the queue.
+	// Its ledger entries stay, and its name stays taken.
 	RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error)
-	// WatchRun tells how a run stands, each time that changes, until it has ended.
+	// WatchRun reports the run's state each time it changes, until the run has ended.
 	WatchRun(*WatchRunRequest, grpc.ServerStreamingServer[WatchRunResponse]) error
-	// ClaimRun waits for a run and holds it. A stream whose requests end gives the run back at
-	// once, one that breaks does so after the aggregator's grace, unless a stream with the
-	// same claim comes before.
+	// ClaimRun waits for a run and holds it. The run is given back at once if the requests of the stream end. If the
+	// stream breaks, it is given back after the aggregator's grace period, unless a stream with the same claim
+	// arrives before.
 	ClaimRun(grpc.BidiStreamingServer[ClaimRunRequest, ClaimRunResponse]) error
-	// FinishRun says how a run that a worker holds ended. Where it is open in the ledger
-	// it is closed.
+	// FinishRun says how a run that a worker holds ended. If it is open in the ledger it is closed.
 	FinishRun(context.Context, *FinishRunRequest) (*FinishRunResponse, error)
-	// FetchRun sends the bundle of a run that is done to who submitted it, as its worker packs it: a BundleSize,
-	// then the bytes of the zip file in order. To all others the run does not exist.
+	// FetchRun sends the bundle of a finished run to its submitter, as the worker packs it: a BundleSize, then the
+	// bytes of the zip file in order. For all others the run does not exist.
 	FetchRun(*FetchRunRequest, grpc.ServerStreamingServer[FetchRunResponse]) error
-	// OfferRuns is a worker's: it hands out the runs that it finished, for as long as the stream lasts, and is told
-	// which are wanted.
+	// OfferRuns is called by a worker. It offers the runs that the worker finished for as long as the stream lasts,
+	// and tells the worker which are wanted.
 	OfferRuns(*OfferRunsRequest, grpc.ServerStreamingServer[OfferRunsResponse]) error
-	// SendRun hands out one of them: a BundleSize, or why there is none, then a chunk for each response, which the
-	// worker waits for. It ends with the bundle.
+	// SendRun sends one of them: a BundleSize, or the reason why there is none, then one chunk for each response,
+	// which the worker waits for. It ends with the bundle.
 	SendRun(grpc.BidiStreamingServer[SendRunRequest, SendRunResponse]) error
 	mustEmbedUnimplementedRunServiceServer()
 }

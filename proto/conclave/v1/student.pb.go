@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunSpec is what a run may ask and at what price.
+// RunSpec defines what a run may ask and at what price.
 type RunSpec struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -33,33 +33,32 @@ type RunSpec struct {
 	Delta     float64 `protobuf:"fixed64,6,opt,name=delta,proto3" json:"delta,omitempty"`
 	Unit      string  `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
 	Guarantee string  `protobuf:"bytes,8,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
-	// teachers is the number of teachers the run counts on, over all nodes.
+	// teachers is the number of teachers that the run counts on, over all nodes.
 	Teachers uint32 `protobuf:"varint,9,opt,name=teachers,proto3" json:"teachers,omitempty"`
-	// quorum is the share of the teachers without which a round does not count.
+	// quorum is the share of the teachers that a round needs.
 	Quorum float64 `protobuf:"fixed64,11,opt,name=quorum,proto3" json:"quorum,omitempty"`
-	// deadline_seconds is how long a round waits for the rest once it has a
-	// quorum.
+	// deadline_seconds is how long a round waits for the remaining nodes once it has a quorum.
 	DeadlineSeconds float64 `protobuf:"fixed64,12,opt,name=deadline_seconds,json=deadlineSeconds,proto3" json:"deadline_seconds,omitempty"`
-	// coin_votes marks the baseline with coin flips in place of votes.
-	// Coin flips of a sum are sums of nothing, with all of their noise.
+	// coin_votes marks the baseline with coin flips instead of votes. In a sum nothing is added up, and the full
+	// noise is added.
 	CoinVotes bool `protobuf:"varint,14,opt,name=coin_votes,json=coinVotes,proto3" json:"coin_votes,omitempty"`
-	// filter is the rule by which the run's budget admits its releases: empty for
-	// the default, or pld, which prices the whole plan before the first release. It
-	// needs a plan whose entries all have a count and a cost that is known beforehand.
+	// filter is the rule by which the run's budget admits its releases: empty for the default, or pld, which prices
+	// the whole plan before the first release. pld needs a plan whose entries all have a count and a cost known in
+	// advance.
 	Filter string `protobuf:"bytes,20,opt,name=filter,proto3" json:"filter,omitempty"`
-	// plan lists all that the run may ask. A round names the entry that pays for it.
+	// plan lists everything that the run may ask. A round names the entry that pays for it.
 	Plan []*Planned `protobuf:"bytes,21,rep,name=plan,proto3" json:"plan,omitempty"`
-	// purpose is what the run is for, in the words of its student: at most 200 printable
-	// characters of one line, or nothing. Sites read it before they let the run begin.
+	// purpose is the student's statement of what the run is for: one line of at most 200 printable characters, or
+	// empty. Sites read it before they permit the run.
 	Purpose string `protobuf:"bytes,22,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// masked is set where the aggregator sees sums with noise alone, which the sites draw.
+	// masked is set if the aggregator sees only noisy sums, whose noise the sites draw.
 	Masked *Masked `protobuf:"bytes,23,opt,name=masked,proto3" json:"masked,omitempty"`
-	// earlier are closed runs of the same student and dataset, of whose releases this one's rows are made too.
+	// earlier lists closed runs of the same student and dataset whose releases also went into this run's rows.
 	Earlier []string `protobuf:"bytes,24,rep,name=earlier,proto3" json:"earlier,omitempty"`
-	// overlap is at how many sites one privacy unit may be, from 2 on; 0 where it is at one. It is the dataset's, and
-	// every mechanism of the plan has it as its sensitivity.
+	// overlap is the number of sites at which one privacy unit may be, 2 or more; 0 if it is at one. It equals the
+	// dataset's, and every mechanism of the plan has it as its sensitivity.
 	Overlap uint32 `protobuf:"varint,26,opt,name=overlap,proto3" json:"overlap,omitempty"`
-	// study is the study that the run is of; unset where its run.yaml names none.
+	// study is the run's study; unset if its run.yaml names none.
 	Study         *Study `protobuf:"bytes,25,opt,name=study,proto3" json:"study,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -228,21 +227,21 @@ func (x *RunSpec) GetStudy() *Study {
 	return nil
 }
 
-// Study is what a run says of the study that it is of, as the document says it that institutions agreed on. Each
-// text is one line of at most 200 printable characters.
+// Study describes the run's study, as in the document that institutions agreed on. Each text is one line of at
+// most 200 printable characters.
 type Study struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// name is one as of a dataset.
+	// name has the form of a dataset's name.
 	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	// purpose is what the study is for; a run may have a purpose of its own.
 	Purpose string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// permit is the number of the data permit, or of the ethics committee's vote.
+	// permit is the number of the data permit, or of the ethics committee's decision.
 	Permit  string `protobuf:"bytes,4,opt,name=permit,proto3" json:"permit,omitempty"`
 	Contact string `protobuf:"bytes,5,opt,name=contact,proto3" json:"contact,omitempty"`
 	// expires is the last day of the study in UTC, such as 2027-06-30.
 	Expires string `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
-	// sha256 is that of the document's text, in hex.
+	// sha256 is the hash of the document's text, in hex.
 	Sha256        string `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -327,15 +326,15 @@ func (x *Study) GetSha256() string {
 	return ""
 }
 
-// Masked says among whom the sums of a run are masked; see docs/masked.md.
+// Masked says which sites mask the sums of a run; see docs/masked.md.
 type Masked struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// members are the sites that may answer, in the order of their names; each has one node.
+	// members are the sites that may answer, ordered by name; each has one node.
 	Members []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
-	// quorum is the number of sites without which nothing is opened.
+	// quorum is the number of sites needed to open a sum.
 	Quorum uint32 `protobuf:"varint,2,opt,name=quorum,proto3" json:"quorum,omitempty"`
-	// colluding is how many of the sites may hand all they know to the aggregator: the noise of the
-	// others is enough by itself.
+	// colluding is how many of the sites may tell the aggregator everything they know. The noise of the others is
+	// enough by itself.
 	Colluding     uint32 `protobuf:"varint,3,opt,name=colluding,proto3" json:"colluding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -446,21 +445,20 @@ func (x *Member) GetKey() []byte {
 	return nil
 }
 
-// Planned is one line of a run's plan: a kind of question and what answers to it cost.
+// Planned is one line of a run's plan: a kind of question and the cost of its answers.
 type Planned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// kind is the kind of question.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// stage is the stage after training that asks it; empty for the training itself.
+	// stage is the post-training stage that asks it; empty for the training itself.
 	Stage string `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
 	// mechanism is a single use of the mechanism that answers, without its counts.
 	Mechanism *PrivacyEvent `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
-	// count is the most uses: queries of votes, sums, selections or fits. 0 for as many
-	// as the budget admits.
+	// count is the maximum number of uses: queries of votes, sums, selections or fits. 0 means as many as the budget
+	// admits.
 	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// variant says how the noise is drawn or released where one price covers several
-	// ways: histogram (of votes: all noisy counts in place of the winner) or norm-gamma
-	// (of coefficients: in place of Laplace noise).
+	// variant says how the noise is drawn or released, if one price covers several ways: histogram (for votes: all
+	// noisy counts instead of the winner) or norm-gamma (for coefficients: instead of Laplace noise).
 	Variant       string `protobuf:"bytes,5,opt,name=variant,proto3" json:"variant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -584,9 +582,9 @@ type OpenRunResponse struct {
 	// rounds is the number of rounds already released in this run.
 	Rounds       uint64  `protobuf:"varint,3,opt,name=rounds,proto3" json:"rounds,omitempty"`
 	EpsilonSpent float64 `protobuf:"fixed64,4,opt,name=epsilon_spent,json=epsilonSpent,proto3" json:"epsilon_spent,omitempty"`
-	// closed says that the run has ended; only stored releases can be asked.
+	// closed says that the run has ended; only stored releases can be asked for.
 	Closed bool `protobuf:"varint,5,opt,name=closed,proto3" json:"closed,omitempty"`
-	// manifest_sha256 is that of the closing entry.
+	// manifest_sha256 is the one in the closing entry.
 	ManifestSha256 []byte `protobuf:"bytes,6,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -667,11 +665,11 @@ func (x *OpenRunResponse) GetManifestSha256() []byte {
 type AskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Part  *RoundPart             `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	// forget, with the first part, says that rounds below it are never asked again:
-	// once this one is released, their stored answers are dropped.
+	// forget, in the first part, says that rounds below it are never asked again. Once this round is released, their
+	// stored answers are deleted.
 	Forget uint64 `protobuf:"varint,2,opt,name=forget,proto3" json:"forget,omitempty"`
-	// hold, with the first part of a ScoreSum that was released, asks to collect its sums
-	// again: the aggregator that held them is gone. Nothing is released or charged.
+	// hold, in the first part of a ScoreSum that was released, asks to collect its sums again because the aggregator
+	// that held them is gone. Nothing is released or charged.
 	Hold          bool `protobuf:"varint,3,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -817,7 +815,7 @@ type AskResponse_Release struct {
 }
 
 type AskResponse_Part struct {
-	// part is one of a release that is too large for a message; they come in order.
+	// part is one part of a release that is too large for a message; parts come in order.
 	Part *ReleasePart `protobuf:"bytes,3,opt,name=part,proto3,oneof"`
 }
 
@@ -827,7 +825,7 @@ func (*AskResponse_Release) isAskResponse_Message() {}
 
 func (*AskResponse_Part) isAskResponse_Message() {}
 
-// ReleasePart is a part of a serialized Release, of 1 MiB at most.
+// ReleasePart is a part of a serialized Release, 1 MiB at most.
 type ReleasePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Part          uint32                 `protobuf:"varint,1,opt,name=part,proto3" json:"part,omitempty"`
@@ -888,17 +886,16 @@ func (x *ReleasePart) GetData() []byte {
 	return nil
 }
 
-// Progress tells a waiting student how a round stands: of nodes what is known before they are
-// asked, and not who has answered.
+// Progress tells a waiting student the state of a round. It says only what is known about nodes before they are
+// asked, and not which of them have answered.
 type Progress struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	TeachersNeeded uint32                 `protobuf:"varint,1,opt,name=teachers_needed,json=teachersNeeded,proto3" json:"teachers_needed,omitempty"`
 	TeachersLive   uint32                 `protobuf:"varint,2,opt,name=teachers_live,json=teachersLive,proto3" json:"teachers_live,omitempty"`
-	// waiting_for_quorum is set while fewer teachers than the quorum wants are connected and
-	// may answer.
+	// waiting_for_quorum is set while too few teachers for the quorum are connected and permitted to answer.
 	WaitingForQuorum bool `protobuf:"varint,3,opt,name=waiting_for_quorum,json=waitingForQuorum,proto3" json:"waiting_for_quorum,omitempty"`
-	// waiting_for names the nodes whose sites did not say yet that they may, with the reason:
-	// 20 of them, and how many more there are.
+	// waiting_for lists the nodes whose sites have not yet permitted an answer, with the reason: 20 of them, then
+	// the number of further ones.
 	WaitingFor    []string `protobuf:"bytes,4,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -965,7 +962,7 @@ func (x *Progress) GetWaitingFor() []string {
 type CloseRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// manifest_sha256 is the SHA-256 of the list of the files that the run gives out, empty where there are none.
+	// manifest_sha256 is the SHA-256 of the list of the run's output files, empty if there are none.
 	ManifestSha256 []byte `protobuf:"bytes,2,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1018,7 +1015,7 @@ func (x *CloseRunRequest) GetManifestSha256() []byte {
 type CloseRunResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	LedgerHead string                 `protobuf:"bytes,1,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`
-	// manifest_sha256 is that of the first time that the run was closed.
+	// manifest_sha256 is the one from the first time the run was closed.
 	ManifestSha256 []byte `protobuf:"bytes,2,opt,name=manifest_sha256,json=manifestSha256,proto3" json:"manifest_sha256,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1070,10 +1067,9 @@ func (x *CloseRunResponse) GetManifestSha256() []byte {
 
 type ReadLedgerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// run names the run whose dataset's ledger is wanted; run names are unique
-	// in a cluster.
+	// run is a run of the dataset whose ledger is wanted; run names are unique in a cluster.
 	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// signed asks for signatures of the last entry, by the aggregator and by the sites that are there.
+	// signed asks for signatures of the last entry by the aggregator and by the connected sites.
 	Signed        bool `protobuf:"varint,2,opt,name=signed,proto3" json:"signed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1127,7 +1123,7 @@ type ReadLedgerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// entry is one ledger entry in its canonical JSON form, as hashed.
 	Entry []byte `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
-	// signatures are of the last entry. They come one in a message, after it.
+	// signatures are of the last entry and follow it, one in each message.
 	Signature     *Signature `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,10 +29,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// StudentService is what the aggregator offers to students.
+// StudentService is the aggregator's service for students.
 type StudentServiceClient interface {
-	// OpenRun registers a run, or finds it again when a run with the same spec
-	// exists. Another spec under the same name is refused.
+	// OpenRun registers a run, or returns the existing run with the same spec. The same name with another spec is
+	// refused.
 	OpenRun(ctx context.Context, in *OpenRunRequest, opts ...grpc.CallOption) (*OpenRunResponse, error)
 	// Ask sends one round and waits for its release. Asking a round again
 	// returns the stored release and charges nothing.
@@ -107,10 +107,10 @@ type StudentService_ReadLedgerClient = grpc.ServerStreamingClient[ReadLedgerResp
 // All implementations must embed UnimplementedStudentServiceServer
 // for forward compatibility.
 //
-// StudentService is what the aggregator offers to students.
+// StudentService is the aggregator's service for students.
 type StudentServiceServer interface {
-	// OpenRun registers a run, or finds it again when a run with the same spec
-	// exists. Another spec under the same name is refused.
+	// OpenRun registers a run, or returns the existing run with the same spec. The same name with another spec is
+	// refused.
 	OpenRun(context.Context, *OpenRunRequest) (*OpenRunResponse, error)
 	// Ask sends one round and waits for its release. Asking a round again
 	// returns the stored release and charges nothing.

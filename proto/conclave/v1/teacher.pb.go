@@ -23,7 +23,7 @@ const (
 
 type CheckRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// hello is what the node would say; its manifest may be empty before the first start.
+	// hello is what the node would send; its manifest may be empty before the first start.
 	Hello         *Hello `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -69,7 +69,7 @@ func (x *CheckRequest) GetHello() *Hello {
 type CheckResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Aggregator string                 `protobuf:"bytes,1,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
-	// protocol is the newest that the aggregator speaks.
+	// protocol is the newest version that the aggregator supports.
 	Protocol uint32 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// known says that the node has joined before, with the same manifest.
 	Known bool `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
@@ -176,9 +176,8 @@ type WorkRequest struct {
 	//	*WorkRequest_Revealed
 	//	*WorkRequest_Signed
 	Message isWorkRequest_Message `protobuf_oneof:"message"`
-	// attempt is that of the parts that are answered. A round may be given up and
-	// its number asked again with another question; an answer that comes late
-	// must not count for that one.
+	// attempt is that of the parts that are answered. A round may be abandoned and its number used again for another
+	// question; a late answer must not count for that one.
 	Attempt       uint64 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -330,12 +329,12 @@ type WorkRequest_Refusal struct {
 }
 
 type WorkRequest_Ready struct {
-	// ready tells that the site decided about a run that waited: ask again.
+	// ready says that the site has decided about a waiting run: ask again.
 	Ready *Ready `protobuf:"bytes,6,opt,name=ready,proto3,oneof"`
 }
 
 type WorkRequest_Permitted struct {
-	// permitted answers a permit. A refusal, which may be waiting, is the other answer.
+	// permitted answers a permit. The other possible answer is a refusal, which may be waiting.
 	Permitted *Permitted `protobuf:"bytes,7,opt,name=permitted,proto3,oneof"`
 }
 
@@ -384,13 +383,13 @@ type WorkResponse struct {
 	//	*WorkResponse_Agreement
 	//	*WorkResponse_Sign
 	Message isWorkResponse_Message `protobuf_oneof:"message"`
-	// attempt names one asking of a round, for a part or its withdrawal. It never
-	// repeats on a stream, is above 0 and says nothing else; answers bring it back.
+	// attempt identifies one attempt at a round, for a part or a withdrawal; answers repeat it. It never repeats on
+	// a stream, is above 0 and means nothing else.
 	Attempt uint64 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// terms come with a permit and with the first part of a round: what the run may ask, and
-	// what this round costs at most. A site with a policy answers nothing without them.
+	// terms come with a permit and with the first part of a round: what the run may ask, and the most that this
+	// round can cost. A site with a policy answers nothing without them.
 	Terms *RoundTerms `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
-	// masked comes with the first part of a round of a masked run, and with no other.
+	// masked comes only with the first part of a round of a masked run.
 	Masked        *MaskedRound `protobuf:"bytes,10,opt,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -539,13 +538,13 @@ type WorkResponse_Part struct {
 }
 
 type WorkResponse_Withdraw struct {
-	// withdraw tells that a round no longer needs an answer, or that a run has ended.
+	// withdraw says that a round no longer needs an answer, or that a run has ended.
 	Withdraw *Withdraw `protobuf:"bytes,3,opt,name=withdraw,proto3,oneof"`
 }
 
 type WorkResponse_Entries struct {
-	// entries are those of the ledger that the node was not told of: before the welcome, and
-	// after each release, before the student gets it.
+	// entries are the ledger entries that the node does not have yet. They come before the welcome, and after each
+	// release, before the student gets the release.
 	Entries *LedgerEntries `protobuf:"bytes,6,opt,name=entries,proto3,oneof"`
 }
 
@@ -564,7 +563,7 @@ type WorkResponse_Agreement struct {
 }
 
 type WorkResponse_Sign struct {
-	// sign asks the node to sign the newest entry of the ledger that it was told of.
+	// sign asks the node to sign the newest ledger entry that it has.
 	Sign *LedgerHead `protobuf:"bytes,11,opt,name=sign,proto3,oneof"`
 }
 
@@ -587,7 +586,7 @@ func (*WorkResponse_Sign) isWorkResponse_Message() {}
 // Hello introduces a node. The site must be the one its certificate names.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 5. Nodes of earlier ones know no permits, and are refused.
+	// protocol is 5. Nodes with an earlier version do not know permits, and are refused.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Dataset  string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	Site     string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
@@ -597,14 +596,14 @@ type Hello struct {
 	SchemaSha256 string `protobuf:"bytes,6,opt,name=schema_sha256,json=schemaSha256,proto3" json:"schema_sha256,omitempty"`
 	// unit is "record" or the name of the column that holds the privacy unit.
 	Unit string `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
-	// manifest is the keyed fingerprint of the node's partition manifest. It
-	// must be the same for the life of the dataset.
+	// manifest is the keyed fingerprint of the node's partition manifest. It must not change during the life of the
+	// dataset.
 	Manifest string `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// ledger is the newest entry of the dataset's ledger that the node was told of, and
-	// remembers. A ledger without it is not the one that the node answered under.
+	// ledger is the newest entry of the dataset's ledger that the node has stored. A ledger without it is not the
+	// one under which the node answered.
 	Ledger *LedgerHead `protobuf:"bytes,9,opt,name=ledger,proto3" json:"ledger,omitempty"`
-	// overlap is at how many sites a unit of this one may be, from 2 on; 0 where it is here alone. A dataset that
-	// counts on fewer sites does not take the node.
+	// overlap is the number of sites at which one of the node's units may be, 2 or more; 0 if its units are at this
+	// site only. A dataset that assumes fewer sites refuses the node.
 	Overlap       uint32 `protobuf:"varint,10,opt,name=overlap,proto3" json:"overlap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -763,8 +762,8 @@ func (x *Welcome) GetLedger() *LedgerHead {
 	return nil
 }
 
-// LedgerEntries are entries of the dataset's ledger in their order, each in its canonical JSON
-// form. A node takes those that follow the newest one that it knows, and no others.
+// LedgerEntries are entries of the dataset's ledger in order, each in its canonical JSON form. A node accepts only
+// those that follow the newest one that it has.
 type LedgerEntries struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lines         [][]byte               `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
@@ -809,7 +808,7 @@ func (x *LedgerEntries) GetLines() [][]byte {
 	return nil
 }
 
-// LedgerHead names an entry of a dataset's ledger. Entries are chained by their hashes.
+// LedgerHead identifies an entry of a dataset's ledger. Entries are chained by their hashes.
 type LedgerHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// seq is its number, from 1; hash its SHA-256.
@@ -863,7 +862,7 @@ func (x *LedgerHead) GetHash() []byte {
 	return nil
 }
 
-// SignedHead is a node's signature of the newest entry that it knows, by the key of its site's certificate.
+// SignedHead is a node's signature of the newest entry that it has, with the key of its site's certificate.
 type SignedHead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Head          *LedgerHead            `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
@@ -916,7 +915,7 @@ func (x *SignedHead) GetSignature() *Signature {
 	return nil
 }
 
-// Signature is that of a statement; see the package certs/attest.
+// Signature is the signature of a statement; see package certs/attest.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// chain are certificates in DER, the signer's first.
@@ -970,19 +969,19 @@ func (x *Signature) GetValue() []byte {
 	return nil
 }
 
-// Permit asks whether a node's site lets it answer a round, and with it the run. Nothing is
-// charged. The round itself comes when the teachers of a quorum may answer; the node decides
-// about it anew. It has what a site decides by beside the terms.
+// Permit asks whether a node's site lets it answer a round, and therefore the run. Nothing is charged. It holds
+// what the site's decision needs besides the terms. The round follows once the teachers of a quorum may answer;
+// the node then decides about it anew.
 type Permit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// kind and planned are those of the round, queries how many votes it asks of each teacher;
-	// 0 of others.
+	// kind and planned are those of the round; queries is the number of votes asked of each teacher, 0 for other
+	// kinds.
 	Kind    string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	Planned uint32 `protobuf:"varint,4,opt,name=planned,proto3" json:"planned,omitempty"`
 	Queries uint32 `protobuf:"varint,5,opt,name=queries,proto3" json:"queries,omitempty"`
-	// question is the SHA-256 of the round: what was charged before is free.
+	// question is the SHA-256 of the round. A question that was charged before is free.
 	Question      []byte `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1060,12 +1059,12 @@ func (x *Permit) GetQuestion() []byte {
 	return nil
 }
 
-// Permitted says that a round will be answered as things are. It never holds data.
+// Permitted says that the round would be answered as of now. It never holds data.
 type Permitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// key is the node's key of a masked run, absent in others.
+	// key is the node's key in a masked run, absent in others.
 	Key           *RunKey `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1122,14 +1121,14 @@ func (x *Permitted) GetKey() *RunKey {
 	return nil
 }
 
-// RunKey is a member's key of a masked run. It lives in the memory of its node, and ends with it.
+// RunKey is a member's key in a masked run. It exists only in the memory of its node, until the node ends.
 type RunKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
 	// exchange is an X25519 public key, 32 bytes.
 	Exchange []byte `protobuf:"bytes,2,opt,name=exchange,proto3" json:"exchange,omitempty"`
-	// identity is the public key of the site's certificate (PKIX, DER), which made the signature. Its
-	// SHA-256 stands in the run's spec.
+	// identity is the public key of the site's certificate (PKIX, DER), which made the signature. Its SHA-256 is in
+	// the run's spec.
 	Identity      []byte `protobuf:"bytes,3,opt,name=identity,proto3" json:"identity,omitempty"`
 	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1194,14 +1193,14 @@ func (x *RunKey) GetSignature() []byte {
 	return nil
 }
 
-// MaskedRound says among whom an attempt at a masked round is made.
+// MaskedRound names the members of an attempt at a masked round.
 type MaskedRound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// fence and counter name the attempt: the leader's fence, and a number of its own. Later ones are
-	// larger. An attempt is never asked twice.
+	// fence and counter identify the attempt: the leader's fence, and a number of its own. Both grow with later
+	// attempts. An attempt is never asked twice.
 	Fence   uint64 `protobuf:"varint,1,opt,name=fence,proto3" json:"fence,omitempty"`
 	Counter uint64 `protobuf:"varint,2,opt,name=counter,proto3" json:"counter,omitempty"`
-	// members are those that are asked, in the order of their sites' names.
+	// members are the members that are asked, ordered by site name.
 	Members       []*RunKey `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1258,8 +1257,8 @@ func (x *MaskedRound) GetMembers() []*RunKey {
 	return nil
 }
 
-// Survivors names the members whose answers are in the sum. Each of them agrees to the list if it can
-// stand for it, once in an attempt.
+// Survivors lists the members whose answers are in the sum. Each of them agrees to at most one such list in an
+// attempt, after checking it.
 type Survivors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1320,8 +1319,8 @@ func (x *Survivors) GetSites() []string {
 	return nil
 }
 
-// Agreed has a member's tags of the survivors: one for each other survivor, which can verify it and nobody
-// else, in the order of their sites' names. A tag has 32 bytes.
+// Agreed holds a member's tags of the survivors, ordered by site name: one for each other survivor, which alone
+// can verify it. A tag has 32 bytes.
 type Agreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1382,7 +1381,7 @@ func (x *Agreed) GetTags() [][]byte {
 	return nil
 }
 
-// Agreement has the tags that all other survivors made for the member, in the order of their sites' names.
+// Agreement holds the tags that all other survivors made for the member, ordered by site name.
 type Agreement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1443,15 +1442,15 @@ func (x *Agreement) GetTags() [][]byte {
 	return nil
 }
 
-// Revealed opens a member's answer: the sum can be read once all survivors sent theirs.
+// Revealed opens a member's answer. The sum can be read once all survivors have sent theirs.
 type Revealed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// own is the seed of the member's own mask, 32 bytes.
 	Own []byte `protobuf:"bytes,3,opt,name=own,proto3" json:"own,omitempty"`
-	// lost are the seeds of the masks shared with partners that are no survivors, 32 bytes each, in
-	// the order of their sites' names.
+	// lost holds the seeds of the masks shared with partners that are not survivors, 32 bytes each, ordered by site
+	// name.
 	Lost          [][]byte `protobuf:"bytes,4,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1592,15 +1591,15 @@ func (x *RoundPart) GetData() []byte {
 	return nil
 }
 
-// RoundTerms is under what terms a round is asked, as the aggregator holds them. What
-// the answers cost follows from the spec's plan and the round.
+// RoundTerms states the terms of a round, as the aggregator has them. The cost of the answers follows from the
+// spec's plan and the round.
 type RoundTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// spec is the RunSpec of the run, serialized, in the one form that the aggregator
-	// keeps: a site's approval is for these bytes.
+	// spec is the run's RunSpec, serialized in the one form that the aggregator stores. A site's approval is for
+	// these bytes.
 	Spec []byte `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// requester is whom the certificate of who submitted or opened the run names. It is the
-	// aggregator's word; the spec is the student's.
+	// requester is the name in the certificate that submitted or opened the run. The aggregator vouches for it; the
+	// spec comes from the student.
 	Requester     string `protobuf:"bytes,3,opt,name=requester,proto3" json:"requester,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1650,8 +1649,8 @@ func (x *RoundTerms) GetRequester() string {
 	return ""
 }
 
-// PrivacyEvent is a release, or a number of equal ones, in the form of the ledger's
-// events: see package privacy for which fields belong to a kind.
+// PrivacyEvent is a release, or several equal ones, in the form of the ledger's events. Package privacy says which
+// fields belong to a kind.
 type PrivacyEvent struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Kind            string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1796,7 +1795,7 @@ type Withdraw struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// The run has ended, and round says nothing.
+	// The run has ended; round is then meaningless.
 	Over          bool `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1853,16 +1852,15 @@ func (x *Withdraw) GetOver() bool {
 	return false
 }
 
-// Votes answers a round of a Histogram for all teachers of a node.
+// Votes answers a round with shape Histogram for all teachers of a node.
 type Votes struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Run      string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round    uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Teachers uint32                 `protobuf:"varint,3,opt,name=teachers,proto3" json:"teachers,omitempty"`
 	Queries  uint32                 `protobuf:"varint,4,opt,name=queries,proto3" json:"queries,omitempty"`
-	// packed holds the votes teacher by teacher, each teacher's row padded to a
-	// whole byte; a vote takes 1, 2, 4 or 8 bits, the fewest that hold the
-	// number of classes; low bits first.
+	// packed holds the votes teacher by teacher, each teacher's row padded to a whole byte. A vote takes 1, 2, 4 or
+	// 8 bits, the fewest that hold the number of classes; low bits come first.
 	Packed        []byte `protobuf:"bytes,5,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1933,16 +1931,16 @@ func (x *Votes) GetPacked() []byte {
 	return nil
 }
 
-// Sum answers a round of a Vector: whole numbers that are only ever added.
+// Sum answers a round with shape Vector: integers that are only ever added.
 type Sum struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	// values take eight bytes each, whatever they are: the length of an answer,
-	// which encryption does not hide, says nothing of what was added up.
+	// values always take eight bytes each. Encryption does not hide the length of an answer, so the length must
+	// reveal nothing about the sum.
 	Values []int64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// A sum of more than 131,072 values comes in parts of as many, in order; the last one
-	// has the rest. part counts from 0. Both are 0 in a sum of one part.
+	// A sum of more than 131,072 values comes in parts of that size, in order; the last part has the rest. part
+	// counts from 0. Both are 0 in a sum of one part.
 	Part          uint32 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`
 	Parts         uint32 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2020,11 +2018,10 @@ type Refusal struct {
 	Run    string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Round  uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// waiting says that this may pass: the round shall go on without the node, or wait,
-	// and the node is asked again once it says that it is ready.
+	// waiting says that the refusal may be temporary. The round goes on without the node, or waits, and the node is
+	// asked again once it says that it is ready.
 	Waiting bool `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// doubted are the sites whose tags are not for those in the sum that the node agreed to, in a
-	// masked round.
+	// doubted lists the sites whose tags do not match the list that the node agreed to, in a masked round.
 	Doubted       []string `protobuf:"bytes,5,rep,name=doubted,proto3" json:"doubted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2095,8 +2092,8 @@ func (x *Refusal) GetDoubted() []string {
 	return nil
 }
 
-// Ready says that a run that the node let wait may be asked about again, or that one that it permitted no longer is:
-// the aggregator asks anew.
+// Ready says that a run that waited may be asked about again, or that a permitted run no longer is. The aggregator
+// asks again.
 type Ready struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`

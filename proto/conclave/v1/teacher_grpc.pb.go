@@ -27,12 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TeacherService is what the aggregator offers to the nodes of the sites.
+// TeacherService is the aggregator's service for the nodes of the sites.
 type TeacherServiceClient interface {
-	// Work is the one stream of a node, opened by the node. The first request
-	// is a hello; rounds come down, answers go up.
+	// Work is the only stream of a node, opened by the node. The first request is a hello. The aggregator sends
+	// rounds, the node sends answers.
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WorkRequest, WorkResponse], error)
-	// Check tells a node whether it would be let in, before it is started. It has no effect.
+	// Check tells a node, before it starts, whether it would be admitted. It has no effect.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 }
 
@@ -71,12 +71,12 @@ func (c *teacherServiceClient) Check(ctx context.Context, in *CheckRequest, opts
 // All implementations must embed UnimplementedTeacherServiceServer
 // for forward compatibility.
 //
-// TeacherService is what the aggregator offers to the nodes of the sites.
+// TeacherService is the aggregator's service for the nodes of the sites.
 type TeacherServiceServer interface {
-	// Work is the one stream of a node, opened by the node. The first request
-	// is a hello; rounds come down, answers go up.
+	// Work is the only stream of a node, opened by the node. The first request is a hello. The aggregator sends
+	// rounds, the node sends answers.
 	Work(grpc.BidiStreamingServer[WorkRequest, WorkResponse]) error
-	// Check tells a node whether it would be let in, before it is started. It has no effect.
+	// Check tells a node, before it starts, whether it would be admitted. It has no effect.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	mustEmbedUnimplementedTeacherServiceServer()
 }

@@ -23,9 +23,8 @@ type Epilogue struct {
 // overlap A or B. The shapes must fit: A [m, k], B [k, n], C [m, n]. A k of 0 is a
 // product of zeros.
 //
-// Each element's products are added in order, so that a row of C depends on its row
-// of A and on B only: not in one bit on how many other rows there are, or on what
-// they hold.
+// Each element's products are added in order, so every bit of a row of C depends only on its row of A and on B,
+// not on the number or content of other rows.
 func Multiply(c, a, b kernel.Matrix, e Epilogue) {
 	check(c, a, b, e)
 	if c.Rows == 0 || c.Cols == 0 {
@@ -34,8 +33,8 @@ func Multiply(c, a, b kernel.Matrix, e Epilogue) {
 	multiply(c, a, b, e)
 }
 
-// Parts returns into how many parts at most a product of this shape is worth
-// splitting for [MultiplyPart]: 1 for one that takes less time than waking a processor.
+// Parts returns the largest useful number of parts of a product of this shape for [MultiplyPart]: 1 if it takes
+// less time than waking a processor.
 func Parts(m, n, k int) int {
 	const worth = 1 << 20 // multiplications, some 15 microseconds
 	return max(1, min(int(float64(m)*float64(n)*float64(k)/worth), max(m/partRows, n/partCols)))
@@ -47,9 +46,8 @@ const (
 	partCols = 32
 )
 
-// MultiplyPart computes one of several parts of what [Multiply] does, so that processors
-// can share it: part 0, 1, ..., parts-1, each of different elements of C. What
-// they hold in the end does not depend on the number of parts.
+// MultiplyPart computes one of several parts of [Multiply], so that processors can share it: part 0, 1, ...,
+// parts-1, each for different elements of C. The result does not depend on the number of parts.
 func MultiplyPart(c, a, b kernel.Matrix, e Epilogue, part, parts int) {
 	check(c, a, b, e)
 	if part < 0 || part >= parts {

@@ -26,18 +26,17 @@ const (
 	blockK = 256
 	blockM = 192
 	blockN = 1024
-	// gap keeps rows of a copied A from falling on one another in the cache.
+	// gap prevents rows of a copied A from mapping to the same cache lines.
 	gap = 16
 )
 
-// shortRow is the length of A's rows up to which they do not fall on one another
-// and are used where they lie.
+// shortRow is the largest row length of A at which rows do not conflict in the cache and are used without a copy.
 const shortRow = 64
 
-// directB is the size of B, in numbers, up to which it is used where it lies.
+// directB is the largest size of B, in numbers, that is used without a copy.
 const directB = 6 << 10
 
-// zeros is where sums begin that begin with zero.
+// zeros is the start of sums that begin with zero.
 var zeros [32]float32
 
 // masks256 holds ones and then zeros: 16 words from 16-n on are the mask of n
@@ -67,7 +66,7 @@ func panelWidth() int {
 	return 16
 }
 
-// multiplyDirect computes panels from A and B where they lie.
+// multiplyDirect computes panels from A and B without copies.
 func multiplyDirect(c, a, b kernel.Matrix, e Epilogue) {
 	aRow, aCol := a.Strides()
 	p := panel{
@@ -82,8 +81,8 @@ func multiplyDirect(c, a, b kernel.Matrix, e Epilogue) {
 	}
 }
 
-// begin sets what sums of the columns from j on begin with: in the first block
-// what the epilogue says, later what C holds.
+// begin sets the start of the sums for the columns from j on: the values from the epilogue in the first block, and
+// the content of C later.
 func (p *panel) begin(e Epilogue, j int, first bool) {
 	switch {
 	case e.Add || !first:
@@ -117,7 +116,7 @@ func (p *panel) run(columns int) {
 		}
 		return
 	}
-	p.mask = uintptr(unsafe.Pointer(&masks256[16-columns])) // a variable that stays where it is
+	p.mask = uintptr(unsafe.Pointer(&masks256[16-columns])) // a variable with a fixed address
 	switch {
 	case columns == 16:
 		panel256x16(p)
@@ -165,8 +164,7 @@ func multiplyBlocked(c, a, b kernel.Matrix, e Epilogue) {
 	}
 }
 
-// copyA copies the m rows from i on and k columns of A, unless they are well where
-// they are, and points p to them.
+// copyA copies m rows from i on and k columns of A, unless they can be used directly, and points p to them.
 func (s *blocks) copyA(p *panel, a kernel.Matrix, i, k int) {
 	if !a.Transposed && a.Stride <= shortRow {
 		p.a, p.aRow, p.aCol = &a.Data[i*a.Stride+k], 4*a.Stride, 4
@@ -223,7 +221,7 @@ func packTransposed(to, from []float32, columns, depth, width, stride int) {
 	}
 }
 
-// next8 is where the square after that at q begins, n at the end.
+// next8 is the start of the square after the one at q, n at the end.
 func next8(q, n int) int {
 	if q+8 == n {
 		return n

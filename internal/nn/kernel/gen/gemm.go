@@ -17,7 +17,7 @@ const (
 	fieldA       = 8 * iota // of the first row
 	fieldB                  // of the first row
 	fieldC                  // of the first row
-	fieldInit               // what the sums begin with, of the first row
+	fieldInit               // the start of the sums of the first row
 	fieldARow               // bytes from one row of A to the next
 	fieldACol               // bytes from one number of a row of A to the next
 	fieldBRow               // bytes from one row of B to the next
@@ -79,7 +79,7 @@ func (f panelFunction) field(offset int) reg.GPVirtual {
 	return r
 }
 
-// vector is where vector v of a row of B, of C or of the initial values stands.
+// vector is the location of vector v in a row of B, of C or of the initial values.
 func (f panelFunction) vector(row reg.GPVirtual, v int) (operand.Mem, span) {
 	return operand.Mem{Base: row, Disp: 4 * v * f.lanes()}, span{mask: f.masks[v]}
 }

@@ -42,8 +42,8 @@ func ulpError(got float32, want float64) float64 {
 	return math.Abs(float64(got)-want) / math.Ldexp(1, max(exponent-24, -149))
 }
 
-// every gives f slices of float32 numbers of all signs and exponents, each
-// step-th in the order of their bits.
+// every calls f with slices of float32 numbers of all signs and exponents: every step-th number in the order of
+// their bits.
 func every(step uint32, f func(x []float32)) {
 	x := make([]float32, 4093)
 	n := 0

@@ -72,7 +72,7 @@ func LeakyReLUGrad(dx, dy, y []float32, slope float32) {
 	leakyGrad(dx, dy, y, slope, leakBits(slope))
 }
 
-// leakBits is what may remain of a number times slope: nothing of one times 0.
+// leakBits masks a number times slope: it keeps all bits, or none for a slope of 0.
 func leakBits(slope float32) uint32 {
 	if slope == 0 {
 		return 0

@@ -70,9 +70,8 @@ func (v value) String() string {
 // seeds.
 func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
 	var all []float64
-	for _, o := range logs[log] {
-		v, has := o.Figures[figure]
-		if o.Group == group && o.Case == name && o.Null == null && o.Failed == "" && has {
+	for _, o := range succeeded(logs[log], group, name, null) {
+		if v, has := o.Figures[figure]; has {
 			all = append(all, v)
 		}
 	}
@@ -87,13 +86,21 @@ func measured(logs map[string][]outcome, log, group, name, figure string, null b
 
 const realRows = "real rows"
 
+// succeeded returns the outcomes of a case that did not fail.
+func succeeded(log []outcome, group, name string, null bool) (all []outcome) {
+	for _, o := range log {
+		if o.Group == group && o.Case == name && o.Null == null && o.Failed == "" {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 // seconds is the mean time until a run's files were written.
 func seconds(logs map[string][]outcome, log, group, name string) string {
 	var all []float64
-	for _, o := range logs[log] {
-		if o.Group == group && o.Case == name && !o.Null && o.Failed == "" {
-			all = append(all, o.Seconds)
-		}
+	for _, o := range succeeded(logs[log], group, name, false) {
+		all = append(all, o.Seconds)
 	}
 	if len(all) < fewest {
 		return "–"

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 
@@ -24,9 +23,6 @@ func (r *byCursor) Len() int { return r.sum.Rows() }
 
 // cursor reads the rows once: each cell is checked, and the units are counted.
 func (c Config) cursor(schema *partition.Schema, o tabular.Options) (_ Rows, err error) {
-	if err := schema.CheckUnit(c.Unit); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
 	r := new(byCursor)
 	ctx := context.Background() // sql.timeout ends it
 	if r.Cursor, err = postgres.OpenCursor(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord); err != nil {
@@ -41,13 +37,10 @@ func (c Config) cursor(schema *partition.Schema, o tabular.Options) (_ Rows, err
 	return r, nil
 }
 
-func (r *byCursor) Divide(c Config, key *partition.Key) (_ *Division, err error) {
-	if err := partition.CheckUnits(r.units, c.Teachers, partition.MostStreamed); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
-	d := &Division{Units: []int{r.units}}
-	if key == nil {
-		return d, nil
+func (r *byCursor) Divide(c Config, key *partition.Key) (*Division, error) {
+	d, err := c.undivided(r.units)
+	if err != nil || key == nil {
+		return d, err
 	}
 	if *key != r.key {
 		if _, r.sum, err = r.CountUnits(context.Background(), *key); err != nil {

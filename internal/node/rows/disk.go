@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 
@@ -31,9 +30,6 @@ func (r *onDisk) Len() int                  { return r.rows }
 
 // stream opens the table and reads it once: it checks each cell, and counts the records of each unit.
 func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error) {
-	if err := schema.CheckUnit(c.Unit); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
 	table, err := tabular.OpenStream(schema, c.Data, o, c.scratch())
 	if err != nil {
 		return nil, err
@@ -114,17 +110,14 @@ func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*tabular.Bl
 	return whole, err
 }
 
-func (r *onDisk) Divide(c Config, key *partition.Key) (_ *Division, err error) {
+func (r *onDisk) Divide(c Config, key *partition.Key) (*Division, error) {
 	units := r.rows
 	if r.places != nil {
 		units = r.places.Groups
 	}
-	if err := partition.CheckUnits(units, c.Teachers, partition.MostStreamed); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
-	d := &Division{Units: []int{units}}
-	if key == nil {
-		return d, nil
+	d, err := c.undivided(units)
+	if err != nil || key == nil {
+		return d, err
 	}
 	if *key != r.key {
 		nothing := func(*tabular.Block) error { return nil }

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
@@ -17,9 +16,6 @@ func (r inDatabase) Len() int { return r.Rows() }
 
 // push lets the database check each cell.
 func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) {
-	if err := schema.CheckUnit(c.Unit); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
-	}
 	ctx := context.Background() // sql.timeout ends it
 	rows, err := postgres.OpenPushed(ctx, schema, c.SQL, o, c.Unit != partition.UnitRecord)
 	if err == nil {
@@ -32,14 +28,10 @@ func (c Config) push(schema *partition.Schema, o tabular.Options) (Rows, error) 
 }
 
 func (r inDatabase) Divide(c Config, key *partition.Key) (*Division, error) {
-	if err := partition.CheckUnits(r.Units(), c.Teachers, partition.MostStreamed); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	d, err := c.undivided(r.Units())
+	if err != nil || key == nil {
+		return d, err
 	}
-	d := &Division{Units: []int{r.Units()}}
-	if key == nil {
-		return d, nil
-	}
-	var err error
 	if d.sum, err = r.SumRows(context.Background(), key.ForDatabase()); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package rows
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
@@ -40,6 +41,11 @@ type Division struct {
 // may be nil.
 func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) {
 	o := tabular.Options{Site: c.Site, From: c.Share[0], To: c.Share[1], Warn: warn}
+	if c.Stream || c.SQL.Pushdown { // in memory, Divide checks the unit
+		if err := schema.CheckUnit(c.Unit); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.source(), err)
+		}
+	}
 	switch {
 	case c.SQL.Pushdown:
 		return c.push(schema, o)
@@ -59,4 +65,12 @@ func (c Config) Read(schema *partition.Schema, warn func(string)) (Rows, error) 
 		return nil, err
 	}
 	return InMemory{table}, nil
+}
+
+// undivided checks how many units rows have that are not in memory. Their division has all units as one.
+func (c Config) undivided(units int) (*Division, error) {
+	if err := partition.CheckUnits(units, c.Teachers, partition.MostStreamed); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source(), err)
+	}
+	return &Division{Units: []int{units}}, nil
 }

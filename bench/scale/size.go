@@ -7,7 +7,7 @@ import (
 )
 
 // size is a cluster: the number of nodes, each with its own connection, the number of teachers of each node, and
-// the number of students, each of which asks the rounds of its own run.
+// the number of students. Each asks the rounds of its own run.
 type size struct{ nodes, teachers, students int }
 
 // The most of one run: a node's connections to both sides take two ports of the

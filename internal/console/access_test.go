@@ -89,7 +89,7 @@ func TestTokenAndSessionEnd(t *testing.T) {
 	}
 }
 
-// A request by another name for this machine is refused, whoever sends it.
+// A request by another name for this machine is refused from any sender.
 func TestRebindingIsRefused(t *testing.T) {
 	s := serve(t)
 	address := s.Address()

@@ -202,7 +202,7 @@ func TestGradientSumsAreThoseOfOneMachine(t *testing.T) {
 	}
 }
 
-// A node with an empty sample answers like any other, with zeros, and so does one that is asked for nothing: an answer
+// A node with an empty sample answers like any other, with zeros, and so does one that is to add nothing: an answer
 // does not reveal the size of its sample.
 func TestAGradientSumDoesNotTellTheSizeOfItsSample(t *testing.T) {
 	s := divided(t, partition.UnitRecord, 1)[0]

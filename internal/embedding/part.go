@@ -25,7 +25,7 @@ type Part struct {
 	// Bins is the number of knots of a number; an integer with fewer values has one for each. With 2 or less,
 	// waves see numbers as if the knots were at equal distances.
 	Bins int
-	// Count is the number of waves, each of which is two numbers, or the number of pairs, chosen by Seed; 0 means
+	// Count is the number of waves, two numbers each, or the number of pairs, chosen by Seed; 0 means
 	// all pairs.
 	Count int
 	// Spread is the inverse length scale of the waves.

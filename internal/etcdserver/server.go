@@ -249,7 +249,7 @@ func lockFolder(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create etcd's folder: %w", err)
 	}
-	// Whoever may enter the folder may use the socket; MkdirAll left an old
+	// Everyone who may enter the folder may use the socket; MkdirAll left an old
 	// folder as it was, and volume drivers like to open them to groups.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("close etcd's folder to other users: %w; run as its owner", err)

@@ -27,7 +27,7 @@ func asked(run string, number uint64, k question.Kind, params proto.Message) *co
 	return r
 }
 
-// askedOf is asked for another schema.
+// askedOf asks for another schema.
 func askedOf(p *question.Public, run string, number uint64, k question.Kind, params proto.Message) *conclavev1.Round {
 	r := questiontest.RoundOf(p, k, params)
 	r.Run, r.Number = run, number

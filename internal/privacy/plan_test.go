@@ -463,7 +463,7 @@ func BenchmarkRunningOfSamples(b *testing.B) {
 	}
 }
 
-// A plan of many mechanisms, each of which takes time, is not priced as a whole.
+// A plan of many mechanisms is not priced as a whole if each takes time.
 func TestAPlanOfManyMechanismsHasNoPrice(t *testing.T) {
 	b := Budget{Epsilon: 5, Delta: 1e-5, Filter: FilterPLD}
 	for n, priced := range map[int]bool{mostMechanisms: true, mostMechanisms + 1: false} {

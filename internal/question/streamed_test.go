@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Records that cannot be read are an error of which one text leaves: a row that was not there when units were counted
+// Records that cannot be read are an error, and one text of it leaves: a row that was not there when units were counted
 // is one, and never a unit of no records. Nobody who waits any longer is the end of it.
 func TestRecordsThatCannotBeRead(t *testing.T) {
 	s, dir := questiontest.Schema(t, questiontest.SmallSchema, questiontest.UnitColumn), t.TempDir()

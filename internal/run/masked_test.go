@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
-// inMasks are the lines of a run among three sites, one of which may collude.
+// inMasks are the lines of a run among three sites, where one may collude.
 func inMasks() string {
 	var members []string
 	for i, site := range []string{"south", "east", "north"} {

@@ -23,7 +23,7 @@ var errOtherTeachers = errors.New("the run asks for other teachers than in its f
 type runState struct {
 	spec     teacherSpec
 	ensemble *ensemble.Ensemble
-	// rounds is the number of rounds answered, the last of which is lastRound.
+	// rounds is the number of rounds answered; the last one is lastRound.
 	rounds    uint64
 	lastRound uint64
 	// lastQuestion is the hash of the question of lastRound, lastAnswer the answer.

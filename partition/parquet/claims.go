@@ -83,7 +83,7 @@ func (w walker) walk(t thrift.Type, depth int) (err error) {
 	return err
 }
 
-// items walks the items of a list or map, each of which takes at least a byte.
+// items walks the items of a list or map. Each takes at least a byte.
 func (w walker) items(n int32, depth int, types ...thrift.Type) error {
 	if n < 0 || int(n) > w.size-w.r.BytesRead() {
 		return errShort

@@ -11,7 +11,7 @@ import (
 type externalEtcd struct {
 	c       *cluster
 	address string
-	peers   string // its address for other members, of which there are none
+	peers   string // its address for other members; there are none
 	process *process
 }
 

@@ -217,7 +217,7 @@ func (d *drawer) trap(when, how string) *committed {
 			break
 		}
 	}
-	if os.Remove(file) == nil { // whoever removes it decides
+	if os.Remove(file) == nil { // the one that removes it decides
 		d.free([]string{p.name})
 		return nil
 	}

@@ -110,7 +110,7 @@ func TestUnreadReleasesAreBounded(t *testing.T) {
 	}
 }
 
-// The ledger is read in pages, each of which takes room until the student has read it.
+// The ledger is read in pages. Each takes room until the student has read it.
 func TestUnreadLedgersAreBounded(t *testing.T) {
 	w := apart(t)
 	s := w.student(t)

@@ -15,7 +15,7 @@ const (
 )
 
 // pending are the answers that a stream may still give: one to each round or permit sent to it. Otherwise a node
-// could send endless late answers, each of which looks normal. Callers check whether the round is still open. It is
+// could send endless late answers, and each looks normal. Callers check whether the round is still open. It is
 // not safe for concurrent use.
 type pending struct {
 	open     []Round // sent and unanswered, oldest first

@@ -66,7 +66,7 @@ type Offer struct {
 	gone bool
 }
 
-// Wanted delivers the runs that the worker is asked for.
+// Wanted delivers the runs that others want from the worker.
 func (o *Offer) Wanted() <-chan *conclavev1.WantedRun { return o.wanted }
 
 // Offer adds a stream of a worker until Withdraw.

@@ -48,7 +48,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		p, _ := e.watch()
 		return p
 	}
-	// northPermits has two asked nodes, of which one has permitted the run.
+	// northPermits has two asked nodes, and one of them has permitted the run.
 	northPermits := func(t *testing.T) (d *Dataset, e *Execution, north, south *peer.Node) {
 		t.Helper()
 		d, e = inquiring(t)

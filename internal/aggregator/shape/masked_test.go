@@ -16,7 +16,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// maskedAmong gives a run three sites, of which one may collude, and a plan.
+// maskedAmong gives a run three sites, one that may collude among them, and a plan.
 func maskedAmong(plan ...privacy.Planned) func(*conclavev1.RunSpec) {
 	g := masking.Group{Quorum: 3, Colluding: 1}
 	for _, site := range []string{"a", "b", "c"} {

@@ -31,7 +31,7 @@ type selection struct {
 	mechanism   *gnmax.ExponentialMechanism
 }
 
-// newSelection checks a selection among this many entries, each of which a unit moves by at most the sensitivity.
+// newSelection checks a selection among this many entries. A unit moves each by at most the sensitivity.
 func newSelection(
 	q *conclavev1.Selection, entries int, sensitivity int64, planned privacy.Planned, run *spec.Spec,
 ) (*selection, error) {

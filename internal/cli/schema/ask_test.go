@@ -17,7 +17,7 @@ func unfinished() *proposal.Proposal {
 	}}
 }
 
-// Each open field is asked for until the answer is valid, and the label at the end.
+// The command asks for each open field until the answer is valid, and the label at the end.
 func TestAsk(t *testing.T) {
 	p, out := unfinished(), new(strings.Builder)
 	testkit.Must(t, ask(p, strings.NewReader("low\n0\n\nnorth|south\nnobody\ndead\n"), out))

@@ -13,7 +13,7 @@ import (
 // Estimate is a figure with its standard error by the delta method: the root of the sum of p_i^2 times the
 // square of row i's influence on the figure, with p the weights' shares. Rows count as independent draws of a
 // generator with fixed weights. A row of weight 2 is one draw, not two, so repeating rows changes the error but
-// not the figure. The error is valid for many rows, none of which dominates.
+// not the figure. The error is valid if there are many rows and none dominates.
 type Estimate struct {
 	Value, StandardError float64
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// notRead is rows of which only columns and types were read. Their number is that of the first start.
+// notRead is rows whose columns and types were read, and no cells. Their number is that of the first start.
 type notRead struct {
 	schema *partition.Schema
 	stored *partition.Manifest

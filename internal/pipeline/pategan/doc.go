@@ -4,7 +4,7 @@
 // In each round the student sends generated records. The teachers train on a part of them and vote on the rest,
 // and the student learns from the noisy shares of votes. Start with [New], then [Trainer.Run].
 //
-// It differs from the paper in these points, none of which changes the cost of a vote:
+// It differs from the paper in these points. None of them changes the cost of a vote:
 //
 //   - Teachers are class-conditional and see records in units of the round's
 //     generated ones, with squares, so that they can tell the mean and the

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// SmallSchema has five features, the first of which is a number, and two classes.
+// SmallSchema has five features, the first a number, and two classes.
 const SmallSchema = `columns:
   - {name: x, kind: continuous, lower: 0, upper: 1}
   - {name: b, kind: binary}

@@ -116,7 +116,7 @@ func (g *vectorGen) inReg(bits uint32) operand.Op {
 	return r
 }
 
-// nums are several constants, the last of which is in a register.
+// nums are several constants. The last is in a register.
 func (g *vectorGen) nums(xs []float32) []operand.Op {
 	ops := make([]operand.Op, len(xs))
 	ops[len(xs)-1] = g.inReg(math.Float32bits(xs[len(xs)-1]))

@@ -11,7 +11,7 @@ type AdamStep struct {
 	Correction1, Correction2    float64
 }
 
-// At returns s with the corrections of step t, the first of which is 1.
+// At returns s with the corrections of step t. The first step is 1.
 func (s AdamStep) At(t int) AdamStep {
 	s.Correction1 = 1 - math.Pow(s.Beta1, float64(t))
 	s.Correction2 = 1 - math.Pow(s.Beta2, float64(t))

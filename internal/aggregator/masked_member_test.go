@@ -65,7 +65,7 @@ func (r *maskedRun) join(sites ...string) {
 	r.t.Helper()
 	for _, site := range sites {
 		m := r.members[site]
-		m.life = r.c.live(r.t, hello(r.spec.Dataset, site, "n", 1), m)
+		r.c.live(r.t, hello(r.spec.Dataset, site, "n", 1), m)
 		testkit.Receive(r.t, m.life.welcomed)
 	}
 }
@@ -133,18 +133,18 @@ type life struct {
 
 func honest(_ string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest { return m }
 
-// live connects a node that answers as this member.
-func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) *life {
+// live connects a node that answers as this member. Its earlier stream, if it had one, has ended.
+func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) {
 	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
 	testkit.Must(t, err)
 	l := &life{stream: stream, end: cancel, welcomed: make(chan struct{}), ended: make(chan struct{})}
+	m.life = l
 	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	go l.work(m)
 	t.Cleanup(func() { l.leave(t) })
-	return l
 }
 
 // leave ends the stream as a dying process does.

@@ -27,6 +27,11 @@ func TestOperatorsSeeNodes(t *testing.T) {
 	c.node(t, hello(d, "south", "a", 2), func(*conclavev1.Round) []*conclavev1.WorkRequest { return nil })
 	c.node(t, hello(d, "south", "b", 2), roundtest.Votes(2, roundtest.Alternating))
 	c.node(t, hello(d, "east", "a", 2), roundtest.Votes(2, roundtest.Alternating)).leave()
+	roster := c.server.rounds.Datasets[d]
+	testkit.Eventually(t, "the aggregator to see that a node left", func() bool {
+		_, gone := roster.Departed(peer.ID{Site: "east", Name: "a"})
+		return gone
+	})
 	foreign := hello(d, "east", "a", 3)
 	if n := c.tryNodeOf(t, foreign, nil, nil); n != nil {
 		testkit.Receive(t, n.ended)
@@ -92,9 +97,8 @@ func TestOperatorsSeeNodes(t *testing.T) {
 	if _, err := stream.Recv(); err != nil {
 		t.Errorf("an operator reads no ledger: %v", err)
 	}
-	banned := c.server.rounds.Datasets[d]
-	banned.Depart(peer.ID{Site: "south", Name: "b"}, "nothing: it is connected")
-	if _, gone := banned.Departed(peer.ID{Site: "south", Name: "b"}); gone {
+	roster.Depart(peer.ID{Site: "south", Name: "b"}, "nothing: it is connected")
+	if _, gone := roster.Departed(peer.ID{Site: "south", Name: "b"}); gone {
 		t.Error("a node that is connected is gone")
 	}
 }

@@ -124,13 +124,13 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 			return nil, err
 		}
 		s.log.Info("waiting for leadership", zap.String("name", s.config.Name))
-		standing, withdraw := context.WithCancelCause(ctx)
+		candidacy, withdraw := context.WithCancelCause(ctx)
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
-			s.awaitDisorder(standing, withdraw)
+			s.awaitDisorder(candidacy, withdraw)
 		}()
-		lead, err := s.store.LeadAt(standing, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL)
+		lead, err := s.store.LeadAt(candidacy, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL)
 		withdraw(nil)
 		<-watched
 		switch {
@@ -139,7 +139,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 		case err == nil:
 			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
 			s.resign(lead)
-		case ctx.Err() != nil || !errors.Is(context.Cause(standing), errWithdrawn):
+		case ctx.Err() != nil || !errors.Is(context.Cause(candidacy), errWithdrawn):
 			return nil, err
 		}
 	}

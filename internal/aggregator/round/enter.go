@@ -168,24 +168,24 @@ func (rs *Rounds) giveRoom(e *Execution) {
 // before.
 func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
 	*conclavev1.Release, coordinator.Run, error) {
-	standing, err := rs.Store.Round(ctx, rs.Lead, p.Key.Run, p.Key.Number)
+	committed, err := rs.Store.Round(ctx, rs.Lead, p.Key.Run, p.Key.Number)
 	if err != nil {
 		return nil, coordinator.Run{}, fmt.Errorf("read the rounds of run %q: %w", p.Key.Run, err)
 	}
-	if !standing.Found {
-		return nil, standing.Run, nil
+	if !committed.Found {
+		return nil, committed.Run, nil
 	}
-	release, err := readRelease(standing.Release, standing.Entry)
+	release, err := readRelease(committed.Release, committed.Entry)
 	if err != nil {
 		return nil, coordinator.Run{}, err
 	}
 	if !bytes.Equal(release.QuestionSha256, p.Digest[:]) {
 		return nil, coordinator.Run{}, otherQuestion(p.Key)
 	}
-	if err := rs.tellOf(ctx, d, p.Key, standing.Entry); err != nil {
+	if err := rs.tellOf(ctx, d, p.Key, committed.Entry); err != nil {
 		return nil, coordinator.Run{}, err
 	}
-	return release, standing.Run, nil
+	return release, committed.Run, nil
 }
 
 // otherQuestion refuses a round whose stored answer belongs to another question.

@@ -35,8 +35,8 @@ func nodeState(s conclavev1.NodeState) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.String(), "NODE_STATE_")), "_", " ")
 }
 
-// calm reports whether a node needs no action.
-func calm(s conclavev1.NodeState) bool {
+// needsNothing reports whether a node needs no action.
+func needsNothing(s conclavev1.NodeState) bool {
 	return s == conclavev1.NodeState_NODE_STATE_READY || s == conclavev1.NodeState_NODE_STATE_ANSWERING
 }
 

@@ -51,7 +51,7 @@ func (c *Cluster) overview(r *http.Request) (console.View, error) {
 		for _, n := range s.nodes {
 			sites[n.GetName().GetSite()] = true
 			data.Nodes++
-			if calm(n.GetState()) {
+			if needsNothing(n.GetState()) {
 				data.Ready++
 				continue
 			}

@@ -20,7 +20,7 @@ var (
 // Pages run: in each page, blocks marked "sh run" are typed in order in a folder of the page's own, which has
 // examples/ of the repository. All commands must succeed, unless the line ends with "# exit code N". A block
 // "yaml file NAME", of any language, is written to that file. Each line of a "text" block after a "sh run" must have
-// been printed. $RUN is the output folder of a finished run.
+// been printed. $RUN is the output folder of a finished run. The tutorials have tests of their own.
 func TestBlocksOfPagesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow with a race detector, and nothing concurrent in it")
@@ -30,6 +30,9 @@ func TestBlocksOfPagesRun(t *testing.T) {
 	ran := 0
 	for _, page := range pages {
 		text := string(testkit.Read(t, page))
+		if strings.Contains(text, "```sh\n") && !strings.HasPrefix(filepath.Base(page), "tutorial-") {
+			t.Errorf("%s: a block of sh does not run: write `sh run`, or leave sh out", page)
+		}
 		if !strings.Contains(text, "sh run\n") {
 			continue
 		}

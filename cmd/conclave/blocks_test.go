@@ -13,14 +13,14 @@ import (
 
 var (
 	// A comment hides a block from readers, for what a page takes as given.
-	pageBlock = regexp.MustCompile("(?ms)^(?:```|<!-- )(sh run|text|[a-z]+ file )([^\n]*)\n(.*?)^(?:```|-->)$")
+	pageBlock = regexp.MustCompile("(?ms)^ *(?:```|<!-- )(sh run|text|[a-z]+ file )([^\n]*)\n(.*?)^ *(?:```|-->)$")
 	exitCode  = regexp.MustCompile(`(?m)^(.*?)\s+# exit code (\d+).*$`)
 )
 
 // Pages run: in each page, blocks marked "sh run" are typed in order in a folder of the page's own, which has
-// examples/ of the repository. All commands must succeed, unless the line ends with "# exit code N". A block
-// "yaml file NAME", of any language, is written to that file. Each line of a "text" block after a "sh run" must have
-// been printed. $RUN is the output folder of a finished run. The tutorials have tests of their own.
+// examples/ and deploy/ of the repository. All commands must succeed, unless the line ends with "# exit code N". A
+// block "yaml file NAME", of any language, is written to that file. Each line of a "text" block after a "sh run" must
+// have been printed. $RUN is the output folder of a finished run. The tutorials have tests of their own.
 func TestBlocksOfPagesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow with a race detector, and nothing concurrent in it")
@@ -39,7 +39,10 @@ func TestBlocksOfPagesRun(t *testing.T) {
 		ran++
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			dir := t.TempDir()
-			testkit.Must(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join("..", "..", "examples"))))
+			for _, folder := range []string{"examples", "deploy"} {
+				from := os.DirFS(filepath.Join("..", "..", folder))
+				testkit.Must(t, os.CopyFS(filepath.Join(dir, folder), from))
+			}
 			printed, state := "", filepath.Join(t.TempDir(), "state")
 			for _, b := range pageBlock.FindAllStringSubmatch(text, -1) {
 				switch name, lines := b[2], b[3]; b[1] {

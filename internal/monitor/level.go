@@ -32,7 +32,7 @@ func (o Options) control(c Control) http.Handler {
 	})
 }
 
-// allows compares digests, in a time that says nothing of either.
+// allows compares digests, in a time that depends on neither.
 func (o Options) allows(file, shown string) bool {
 	raw, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(raw))

@@ -26,7 +26,7 @@ const (
 	Identifier  ColumnKind = "identifier" // Text that is parsed and dropped, and made up when written
 )
 
-// Role is a column's meaning besides being data.
+// Role is a column's meaning beyond its data.
 type Role string
 
 // The roles of columns.

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/bench/papers"
 )
 
-// layout is the page without its figures. It defines besides, by name, what stands in other pages.
+// layout is the page without its figures. It also defines, by name, the parts that are in other pages.
 //
 //go:embed results.md.tmpl
 var layout string

@@ -111,7 +111,7 @@ func (r *rig) measure(ctx context.Context, p plan) (*result, error) {
 	}
 	for i := range p.blocks {
 		order := []*side{r.aggregator, r.echo}
-		if i%2 == 1 { // so that a drift of the machine counts on both sides alike
+		if i%2 == 1 { // so that drift of the machine affects both sides equally
 			order[0], order[1] = order[1], order[0]
 		}
 		for _, s := range order {

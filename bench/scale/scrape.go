@@ -11,7 +11,7 @@ import (
 )
 
 // gauges are a process' metrics by name; those of one name with labels are added up, and
-// stand besides under each name{labels}.
+// are also under each name{labels}.
 type gauges map[string]float64
 
 func scrape(ctx context.Context, address string) (gauges, error) {

@@ -48,7 +48,7 @@ func (r *rig) sums(ctx context.Context, entries, rounds int) (string, error) {
 		masked.node/(plain.node+each*noise), ms*plain.server, ms*masked.server, plain.up/each, masked.up/each), nil
 }
 
-// ask asks a student's rounds, and returns what they took: of one node, where that of all is known.
+// ask asks a number of rounds as a student, and returns their cost. Costs of the nodes are those of one node.
 func (r *rig) ask(ctx context.Context, a *asker, entries, rounds int) (cost, error) {
 	serverBefore, nodesBefore, err := r.read(ctx, r.aggregator)
 	if err != nil {

@@ -35,7 +35,7 @@ func valueOf(c *partition.Column, cells evaluate.Bins, cell int, rng *rand.Rand)
 	return v
 }
 
-// fromCounts draws rows by noisy counts of every column with the label, or of columns alone if label is below 0.
+// fromCounts draws rows from noisy counts of each column with the label, or of single columns if label is below 0.
 func fromCounts(a *attempt, label int) (*table, error) {
 	budget, err := privacy.NewBudget(a.epsilon, a.delta)
 	if err != nil {

@@ -27,7 +27,7 @@ func (v *votes) see(_ string, _ uint64, counts []int64, release *conclavev1.Nois
 		e.Unanswered = append(e.Unanswered, label < 0)
 	}
 	if !slices.Contains(e.Unanswered, true) {
-		e.Unanswered = nil // other mechanisms than Confident-GNMax answer all
+		e.Unanswered = nil // mechanisms other than Confident-GNMax answer all queries
 	}
 	v.rounds = append(v.rounds, e)
 }

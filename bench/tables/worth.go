@@ -42,7 +42,7 @@ var rowsAlike = &measure{names: []string{auroc, shapes, trends}, of: func(
 	return append(worth, byColumn, byPair), err
 }}
 
-// unlabelledAlike is that of rows without classes: there is nothing to classify.
+// unlabelledAlike is for rows without classes, where there is nothing to classify.
 var unlabelledAlike = &measure{names: []string{trends, shapes}, of: func(
 	_ context.Context, d *dataset, rows *table) ([]float64, error) {
 	byColumn, byPair, err := alikeOf(d, rows)

@@ -123,5 +123,5 @@ func (m *model) cell(rng *rand.Rand) int {
 			return i
 		}
 	}
-	return rng.IntN(cells) // of none more than of others
+	return rng.IntN(cells) // no cell is likelier than another
 }

@@ -63,8 +63,8 @@ type Entry struct {
 	Charge
 	// Bytes is the size of what is about to leave, which depends on what was asked and on no record.
 	Bytes int `json:"bytes,omitempty"`
-	// Remote is the address of a connection that was refused before anybody was known, and
-	// Suppressed how many came before that have no line, being too many.
+	// Remote is the address of a connection that was refused before its peer was known. Suppressed counts the
+	// refusals before it that have no line of their own.
 	Remote     string `json:"remote,omitempty"`
 	Suppressed uint64 `json:"suppressed,omitempty"`
 	// Method is the call that was refused, Code gRPC's word for the kind of refusal, or the

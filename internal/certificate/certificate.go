@@ -108,7 +108,7 @@ type Facts struct {
 	Manifest string
 	Created  time.Time
 	Software string // name and version
-	// Notes are sentences besides that of [Certificate.Telling].
+	// Notes are sentences other than that of [Certificate.Telling].
 	Notes []string
 }
 

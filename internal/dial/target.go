@@ -1,9 +1,8 @@
-// Package dial reaches the aggregator that leads, at one address or at one of
-// several, of a list or behind one host name. Aggregators that stand by do not listen, so that whoever answers
-// leads; when it is gone, all addresses are tried until another one answers.
+// Package dial connects to the aggregator that leads. The target is one address, a list of addresses, or a host name
+// that has several. A standby does not listen, so the one that answers leads. When the leader is gone, all addresses
+// are tried until another one answers.
 //
-// It does not repeat a call that failed: what was under way when a connection
-// broke is for the caller to ask again.
+// It does not repeat a call that failed. The caller repeats calls that were in flight when a connection broke.
 package dial
 
 import (

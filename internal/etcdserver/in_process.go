@@ -22,7 +22,7 @@ var errStopped = status.Error(codes.Unavailable, "the embedded etcd is stopping"
 type gatekeeper struct {
 	mu     sync.Mutex
 	inside int
-	empty  chan struct{} // set once nobody is let in; closed when nobody is inside
+	empty  chan struct{} // set once no call is accepted; closed when none is in progress
 }
 
 func (g *gatekeeper) enter() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// Facts are more facts in a run's entry, besides its budget and plan, so that a certificate cannot contradict them.
+// Facts are the fields of a run's entry other than budget and plan, so that a certificate cannot contradict them.
 type Facts struct {
 	Student      string `json:"student"` // the student that wanted the run, as in its certificate
 	Pipeline     string `json:"pipeline"`

@@ -32,7 +32,7 @@ func (o Options) control(c Control) http.Handler {
 	})
 }
 
-// allows compares digests, in a time that says nothing of either.
+// allows compares digests, in a time that depends on neither.
 func (o Options) allows(file, shown string) bool {
 	raw, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(raw))
@@ -59,7 +59,7 @@ func (o Options) changeLevel(w http.ResponseWriter, r *http.Request) {
 	before := o.Level.Level()
 	if before != *want.Level {
 		o.Level.SetLevel(*want.Level)
-		// Whatever the level is now, the change is seen.
+		// Logged so that every level shows it.
 		o.Log.Log(max(*want.Level, zap.WarnLevel), "log level changed",
 			zap.Stringer("from", before), zap.Stringer("to", *want.Level), zap.String("by", r.RemoteAddr))
 	}

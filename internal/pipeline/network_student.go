@@ -22,7 +22,7 @@ type NetworkStudent struct {
 	Start Start
 	// Rand generates the student's random numbers, which protect nothing.
 	Rand *rand.Rand
-	// Done is the number of rounds learned from, besides round 0.
+	// Done is the number of rounds learned from, without round 0.
 	Done int
 
 	name   string

@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// The files of a proof, besides the released ones.
+// The files of a proof, apart from the released ones.
 const (
 	ManifestFile   = "manifest.json"
 	SignaturesFile = "signatures.json"

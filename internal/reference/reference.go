@@ -1,6 +1,6 @@
 // Package reference writes the tables of fields in the pages of configuration files. What they say comes from the
 // code: meanings from the comments of structs, defaults from the values that a file without the field gets, and
-// bounds from the errors of what is out of them. So a page cannot differ from the program.
+// bounds from the errors for values outside them. So a page cannot differ from the program.
 package reference
 
 import (

@@ -11,7 +11,7 @@ import (
 // utilityTable shows every classifier in the settings of the PATE-GAN paper.
 type utilityTable struct {
 	Rows          []utilityRow
-	A, B, C, Coin bool // which settings are known of any classifier
+	A, B, C, Coin bool // settings that are known for at least one classifier
 	Low           string
 	Guess         float64 // where 0.5 lies on a strip
 	// Agreements are the two figures about all classifiers together, in words.

@@ -40,13 +40,13 @@ const (
 //	run      run, spec, terms, requester if the aggregator names one
 //	advance  run, spec, advance
 //	approve  run, spec, by, until if it has an end, signed if the policy names approvers
-//	deny     run, spec, by, signed likewise
+//	deny     run, spec, by, signed as above
 //	expire   run, spec, by, approval
 //	charge   run, spec, round, question, kind, planned, uses, events, epsilon_spent, under if an approval in
 //	         advance let the run begin
 //	end      run
 //	lists    lists
-//	accept   accepted, by, signed likewise
+//	accept   accepted, by, signed as above
 //
 // All of them have a time.
 type Entry struct {

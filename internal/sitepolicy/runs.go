@@ -21,7 +21,7 @@ const (
 	StateDenied    = "denied"    // by a person
 	StateWaiting   = "waiting"   // for a person's decision
 	StateAutomatic = "automatic" // the policy needs no decision
-	StateRefused   = "refused"   // by the policy, whoever approves
+	StateRefused   = "refused"   // by the policy, whatever approvals there are
 	StateEnded     = "ended"     // the run is over
 )
 

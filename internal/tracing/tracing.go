@@ -131,7 +131,7 @@ func (l *lossy) tell(err error) {
 	}
 }
 
-// Span is something that takes time. A nil one is none.
+// Span is an operation whose time is recorded. A nil Span records nothing.
 type Span struct{ span trace.Span }
 
 // Begin begins a span within that of the context, or of its own.

@@ -20,7 +20,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// roomEvery is how often a run that waits for budget is checked, besides after changes.
+// roomEvery is how often a run that waits for budget is checked, apart from changes.
 const roomEvery = 5 * time.Second
 
 // ErrLeft reports that a waiting worker left.

@@ -147,7 +147,7 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 	return "", nil
 }
 
-// count takes what a member had to send. Callers hold a.mu.
+// count processes a member's answer, tags or seeds, whichever is due. Callers hold a.mu.
 func (a *attempt) count(n *peer.Node, m *conclavev1.WorkRequest) error {
 	site := n.ID.Site
 	switch a.due {

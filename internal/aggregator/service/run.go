@@ -23,7 +23,7 @@ import (
 const (
 	// listPage bounds the runs in one message, in bytes.
 	listPage = 1 << 20
-	// watchEvery is how often a watched run's rounds are checked, besides at changes of its state.
+	// watchEvery is how often a watched run's rounds are checked, apart from changes of its state.
 	watchEvery = time.Second
 	watchRest  = 100 * time.Millisecond
 )

@@ -12,7 +12,7 @@ const (
 	// eachMiB is how long a message may take from its first byte on, for its start and for each MiB of its length. It
 	// equals the time for a part of a round; see package service.
 	eachMiB = time.Minute
-	// frameCost exceeds gRPC's overhead per frame, besides its bytes.
+	// frameCost exceeds gRPC's overhead per frame, without the frame's bytes.
 	frameCost = 128
 )
 

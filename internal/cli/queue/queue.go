@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// Exit codes of commands about runs, besides those of all commands:
+// Exit codes of commands about runs, in addition to those of all commands:
 const (
 	codeOutOfBudget = 3
 	codeCancelled   = 4

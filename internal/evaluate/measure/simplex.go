@@ -15,7 +15,7 @@ type simplex struct {
 	up        []bool    // the arc goes to the parent
 	flow      []float64 // of that arc
 	depth     []int
-	potential []float64 // cost of the tree's way from the point to the root
+	potential []float64 // cost of the tree's path from the point to the root
 	children  [][]int
 	next      int // where pricing continues
 }

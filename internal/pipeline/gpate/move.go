@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 )
 
-// move fits the generator to its records of the round, moved by their steps. The loss is the mean squared error
-// of the paper. For choices it is the loss of each value, which falls along the step.
+// move fits the generator to the records that it made for the round, each moved by its step. The loss is the mean
+// squared error of the paper. A choice has a loss for each of its values, which falls along the step.
 func (t *Trainer) move(ctx context.Context, q *pipeline.TeacherQuestion, r *released) error {
 	shrink(r.steps, t.seen, r.noise)
 	change, err := t.changes(q, r.steps)

@@ -224,7 +224,7 @@ func (t *table) columns() int {
 	return 2
 }
 
-// counts returns the records in the cells of a table, from a released sum.
+// counts returns the number of records in each cell of a table, from a released sum.
 func (t *table) counts(sum []float32) []float64 {
 	out := make([]float64, t.n)
 	for i := range out {

@@ -153,7 +153,7 @@ func (p *Plan) Pays(kind, stage string) (uint32, error) {
 	return 0, fmt.Errorf("the plan of the run pays for no %s", kind)
 }
 
-// Others are the events besides the training's questions: round 0 and the stages.
+// Others are the events other than the training's questions: round 0 and the stages.
 func (p *Plan) Others() []privacy.Event { return append(p.First().Events(), p.Stages.Cost()...) }
 
 // CheckStages refuses a plan whose training could use up what its stages need.

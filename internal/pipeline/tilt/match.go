@@ -69,7 +69,7 @@ var noTap = tap{cosine: 1}
 // turned is the cosine of an angle plus a tap's weight, from the angle's cosine and sine.
 func (t *tap) turned(c, s float32) float32 { return c*t.cosine - s*t.sine }
 
-// back is the cosine and the sine of an angle less a tap's weight.
+// back is the cosine and the sine of an angle minus a tap's weight, from those of the angle.
 func (t *tap) back(c, s float32) (cosine, sine float32) {
 	return c*t.cosine + s*t.sine, s*t.cosine - c*t.sine
 }

@@ -177,7 +177,7 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 	return nil
 }
 
-// datasetTotal says what all runs on the records may spend and have spent, besides the run's own figures.
+// datasetTotal says what all runs on the records may spend and have spent, in addition to the run's own figures.
 func datasetTotal(v ledger.Verification) string {
 	return fmt.Sprintf("All runs on this dataset share a budget of epsilon %g at delta %g. So far %s spent epsilon "+
 		"%.4g of it together (%s). Costs of other ledgers on the same records come on top.", v.Budget.Epsilon,

@@ -26,7 +26,7 @@ type ReportOptions struct {
 	Test, Train string
 	// CoinFlips is the synthetic table, or images, of the same run with coin flips for votes.
 	CoinFlips string
-	// Warn is called with oddities of the files that are not errors; may be nil.
+	// Warn is called about oddities of the files that are not errors. It may be nil.
 	Warn func(sentence string)
 }
 

@@ -92,7 +92,7 @@ func TestWhoSaysNothingIsClosed(t *testing.T) {
 	} {
 		silent.Go(func() {
 			conn, began := begin(), time.Now()
-			_, err := readUntilClosed(conn, testkit.Patience)
+			_, err := drain(conn, testkit.Patience)
 			if took := time.Since(began); !refusedBy(err) || took < 8*time.Second || took > time.Minute {
 				t.Errorf("%s: closed after %v, %v", name, took, err)
 			}

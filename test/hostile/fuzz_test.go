@@ -243,7 +243,7 @@ func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 		_, _ = raw.Write(input)
 		_ = raw.(*net.TCPConn).CloseWrite()
 		if got,
-			err := readUntilClosed(raw, testkit.Patience); len(got) > 0 && got[0] != 21 && got[0] != 22 || !refusedBy(err) {
+			err := drain(raw, testkit.Patience); len(got) > 0 && got[0] != 21 && got[0] != 22 || !refusedBy(err) {
 			t.Fatalf("a connection without TLS got %q, %v", got, err)
 		}
 		return
@@ -269,7 +269,7 @@ func (f *fuzzed) connection(t testing.TB, input []byte, way uint8) {
 	}
 	_, _ = conn.Write(append(start, input...))
 	_ = conn.CloseWrite()
-	if _, err := readUntilClosed(conn, testkit.Patience); !refusedBy(err) {
+	if _, err := drain(conn, testkit.Patience); !refusedBy(err) {
 		t.Fatalf("the connection does not end: %v", err)
 	}
 }

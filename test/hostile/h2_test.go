@@ -165,8 +165,8 @@ func refusedBy(err error) bool {
 	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
 }
 
-// readUntilClosed reads from a connection, until it ends or the time is over, and returns what came.
-func readUntilClosed(conn net.Conn, d time.Duration) ([]byte, error) {
+// drain reads from a connection, until it ends or the time is over, and returns what came.
+func drain(conn net.Conn, d time.Duration) ([]byte, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(d))
 	var all bytes.Buffer
 	_, err := io.Copy(&all, conn)

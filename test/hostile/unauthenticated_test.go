@@ -140,7 +140,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			// In TLS 1.3 the client finishes before the server has checked its certificate.
 			_ = conn.HandshakeContext(testkit.Within(t))
 			_, _ = conn.Write(preface())
-			got, err := readUntilClosed(conn, testkit.Patience)
+			got, err := drain(conn, testkit.Patience)
 			if len(got) != 0 || !refusedBy(err) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -166,7 +166,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			err = conn.HandshakeContext(testkit.Within(t))
 			if err == nil {
 				_, _ = conn.Write(preface())
-				got, _ := readUntilClosed(conn, testkit.Patience)
+				got, _ := drain(conn, testkit.Patience)
 				t.Errorf("shaken hands, got %q", got)
 			}
 		})
@@ -192,7 +192,7 @@ func TestStrangersGetNothing(t *testing.T) {
 			if c, ok := conn.(*net.TCPConn); ok {
 				_ = c.CloseWrite()
 			}
-			got, err := readUntilClosed(conn, testkit.Patience)
+			got, err := drain(conn, testkit.Patience)
 			if !refusedBy(err) {
 				t.Errorf("the connection stays: %v", err)
 			}
@@ -313,7 +313,7 @@ func TestAStormOfStrangersClosesItsOwn(t *testing.T) {
 		conns[i] = w.dialTCP(t)
 	}
 	for i, c := range conns[:more] {
-		if _, err := readUntilClosed(c, testkit.Patience); !refusedBy(err) {
+		if _, err := drain(c, testkit.Patience); !refusedBy(err) {
 			t.Errorf("connection %d of %d stays: %v", i, len(conns), err)
 		}
 	}

@@ -100,6 +100,9 @@ func (n *Node) mayWork(t task, r sitepolicy.Request) error {
 	if err := n.mayLeave(); err != nil { // the answer would be charged and then stay here
 		return err
 	}
+	if err := n.able(t); err != nil { // before people are asked to approve it
+		return err
+	}
 	return n.policy.permit(r)
 }
 

@@ -1,14 +1,20 @@
 package node
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
+	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/statelock"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -77,5 +83,67 @@ func TestAPlanThatANodeCannotFinish(t *testing.T) {
 				t.Errorf("%+v was charged, %v", status, err)
 			}
 		})
+	}
+}
+
+// A node whose disk has no room to divide its records refuses the run when its permit is asked. Outside it says what
+// it says of records that cannot be read, whatever the reason.
+func TestNoRoomToDivideRecords(t *testing.T) {
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	c.Stream = true
+	n := node(t, c)
+	testkit.Must(t, n.manifest.store())
+	trains, sums := voteRound("r", 1), countRound("r", 0, 2, 1)
+	terms := termsFor(t, n, trains, 50, nil)
+	if m := inquire(t, n, permitFor(t, trains), terms); m.GetPermitted() == nil {
+		t.Errorf("with room the node says %v", m)
+	}
+	rows := n.site.Divisible.Rows
+	n.site.Divisible.Rows = 1 << 55
+	if m := inquire(t, n, permitFor(t, trains), terms); m.GetRefusal().GetReason() != question.ErrRows.Error() ||
+		m.GetRefusal().GetWaiting() {
+		t.Errorf("without room the node says %v", m)
+	}
+	if err := n.site.Room(); err == nil || !strings.Contains(err.Error(), c.State) ||
+		!strings.Contains(err.Error(), "MiB are free; make room, or move the state folder") {
+		t.Errorf("at the site: %v", err)
+	}
+	if m := ask(t, n, trains); m.GetRefusal().GetReason() != question.ErrRows.Error() {
+		t.Errorf("the round is answered %v", m)
+	}
+	counts := termsFor(t, n, sums, 50, func(s *conclavev1.RunSpec) { s.Plan[0].Kind = "class-counts" })
+	if m := inquire(t, n, permitFor(t, sums), counts); m.GetPermitted() == nil {
+		t.Errorf("of a run that divides nothing the node says %v", m)
+	}
+	n.site.Divisible.Rows = rows
+	votesOf(t, n, trains)
+	n.site.Divisible.Rows = 1 << 55 // they are divided now
+	if m := inquire(t, n, permitFor(t, trains), terms); m.GetPermitted() == nil {
+		t.Errorf("with divided records the node says %v", m)
+	}
+}
+
+// A second node on a state folder ends before it reads a record, and so does a command that changes the folder.
+func TestAStateFolderHasOneNode(t *testing.T) {
+	f := newFakeAggregator(t)
+	c := f.config(2)
+	table := questiontest.SmallTable(t, 40, 1)
+	stop, _ := run(t, start(t, c, table))
+	f.next()
+	second := start(t, c, table)
+	if err := second.Run(t.Context()); !errors.Is(err, statelock.ErrTaken) {
+		t.Errorf("a second node: %v", err)
+	}
+	c.Data = "none.csv"
+	if _, err := New(c, kinds.All(), zap.NewNop()); !errors.Is(err, statelock.ErrTaken) {
+		t.Errorf("a second start: %v", err)
+	}
+	if _, err := AcceptLedger(c, nil, sitepolicy.LedgerHead{}, sitepolicy.Decision{}); !errors.Is(err,
+		statelock.ErrTaken) {
+		t.Errorf("another ledger: %v", err)
+	}
+	testkit.Must(t, stop())
+	if _, err := New(c, kinds.All(), zap.NewNop()); err == nil || errors.Is(err, statelock.ErrTaken) {
+		t.Errorf("after its end: %v", err)
 	}
 }

@@ -176,7 +176,9 @@ func (n *Node) divide() error {
 	if n.site.Examples != nil {
 		return nil
 	}
+	n.divides.Store(true)
 	if err := n.site.Divide(); err != nil {
+		n.divides.Store(false)
 		return err
 	}
 	if n.policy.enforcer != nil {

@@ -120,8 +120,10 @@ func (in *room) unpack(codec format.CompressionCodec, stored []byte, size int64)
 
 // ofDictionary reports whether values are indexes into a dictionary. Older writers use another name for that.
 func ofDictionary(e format.Encoding) bool {
-	return e == format.RLEDictionary || e == format.PlainDictionary
+	return e == format.RLEDictionary || e == plainDictionary
 }
+
+const plainDictionary format.Encoding = 2
 
 // isPlain reports whether a page's values take the bytes that they have in memory.
 func (p *page) isPlain() bool {
@@ -131,7 +133,7 @@ func (p *page) isPlain() bool {
 // checkEncoding refuses encodings that no writer uses for a column's values.
 func (c *Column) checkEncoding(e format.Encoding) error {
 	switch e {
-	case format.Plain, format.PlainDictionary, format.RLEDictionary, format.ByteStreamSplit, format.DeltaBinaryPacked,
+	case format.Plain, plainDictionary, format.RLEDictionary, format.ByteStreamSplit, format.DeltaBinaryPacked,
 		format.DeltaLengthByteArray, format.DeltaByteArray:
 		return nil
 	case format.RLE:

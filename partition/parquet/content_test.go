@@ -68,7 +68,7 @@ func packedClaims(t testing.TB) map[string][]byte {
 		of("runs of nulls without end", maybe, format.Plain, 2, 0, 0, string(length)+endless+"12345678")
 		of("indexes without end", number, format.RLEDictionary, 2, 0, 0, "\x01"+endless)
 		of("indexes of version 2", maybe, format.RLEDictionary, 2, 0, 2, "\x04\x01\x01"+endless)
-		of("indexes of an old writer", number, format.PlainDictionary, 2, 0, 0, "\x01"+endless)
+		of("indexes of an old writer", number, plainDictionary, 2, 0, 0, "\x01"+endless)
 		of("truth values without end", truth, format.RLE, 2, 0, 0, string(length)+endless)
 		of("numbers of no bits", number, format.RLE, 2, 0, 0, endless)
 		of("levels as values", number, format.BitPacked, 2, 0, 0, "12345678")

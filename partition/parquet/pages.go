@@ -84,7 +84,7 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 			c.width == 0 && 4*n > size {
 			return nil, damaged("a dictionary has not the values that it says")
 		}
-		if e := h.DictionaryPageHeader.V.Encoding; e != format.Plain && e != format.PlainDictionary {
+		if e := h.DictionaryPageHeader.V.Encoding; e != format.Plain && e != plainDictionary {
 			return nil, unsupported("a dictionary in an encoding of other pages")
 		}
 		return nil, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
+	"github.com/conclave-dp/conclave/internal/statelock"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -214,11 +215,18 @@ var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs
 // AcceptLedger makes a node's site accept an older ledger, which ends with this entry or continues from it. It
 // returns the entry that the node remembered. Charges in the site's own ledger stay, and repeated questions are
 // charged again, because their answers are drawn anew. A node without a policy has a nil enforcer and charges
-// nothing. by is who decides, and the signature. The node must not run.
+// nothing. by is who decides, and the signature. It refuses while the node runs.
 func AcceptLedger(
 	c Config, enforcer *sitepolicy.Enforcer, head sitepolicy.LedgerHead, by sitepolicy.Decision,
 ) (known sitepolicy.LedgerHead, err error) {
 	path := ledgerHeadPath(c.State)
+	if _, missing := os.Stat(c.State); missing == nil {
+		release, err := statelock.Take(c.State)
+		if err != nil {
+			return known, err
+		}
+		defer release()
+	}
 	was, err := sitepolicy.ReadLedgerHead(path)
 	if err != nil {
 		return known, err

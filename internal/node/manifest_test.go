@@ -106,7 +106,7 @@ func TestARefusedNodeKeepsItsKeyOnly(t *testing.T) {
 	refusal(t, unknown(t, c, questiontest.SmallTable(t, 40, 1)))
 	entries, err := os.ReadDir(c.State)
 	testkit.Must(t, err)
-	if len(entries) != 1 || entries[0].Name() != "partition.key" {
+	if len(entries) != 2 || entries[0].Name() != "partition.key" || entries[1].Name() != "process.lock" {
 		t.Errorf("the state folder holds %v", entries)
 	}
 	f.setRefusal(nil)

@@ -13,9 +13,12 @@
 package node
 
 import (
+	"sync/atomic"
+
 	"go.uber.org/zap"
 
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/statelock"
 )
 
 // Node answers questions about one process's part of a site's records. It answers one aggregator at a time, and is
@@ -38,6 +41,8 @@ type Node struct {
 	watch *watch
 	// peer is the aggregator at the other end of the stream.
 	peer peerRecord
+	// divides is set while records are divided on the disk, and afterwards.
+	divides atomic.Bool
 	// worked is set once something was answered on the stream.
 	worked bool
 }
@@ -47,6 +52,9 @@ type Node struct {
 // the life of the dataset.
 func New(cfg Config, kinds question.Registry, log *zap.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := statelock.Check(cfg.State); err != nil { // before all records are read
 		return nil, err
 	}
 	site, err := ReadSite(cfg, kinds, func(odd string) { log.Warn("about the data", zap.String("warning", odd)) })

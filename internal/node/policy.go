@@ -165,11 +165,8 @@ func (p *policy) request(t task) sitepolicy.Request {
 	if p.enforcer == nil || t.spec.GetName() != t.run {
 		return none
 	}
-	asks := t.permit // it has everything that a decision needs
-	switch {
-	case t.question != nil:
-		asks = t.question.toBePermitted()
-	case asks == nil:
+	asks := t.asks()
+	if asks == nil {
 		return none
 	}
 	spec, err := SpecTerms(t.spec.RunSpec)

@@ -100,6 +100,9 @@ func (n *Node) mayWork(t task, r sitepolicy.Request) error {
 	if err := n.mayLeave(); err != nil { // the answer would be charged and then stay here
 		return err
 	}
+	if err := n.able(t); err != nil { // before people are asked to approve it
+		return err
+	}
 	return n.policy.permit(r)
 }
 
@@ -173,7 +176,9 @@ func (n *Node) divide() error {
 	if n.site.Examples != nil {
 		return nil
 	}
+	n.divides.Store(true)
 	if err := n.site.Divide(); err != nil {
+		n.divides.Store(false)
 		return err
 	}
 	if n.policy.enforcer != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/dial"
+	"github.com/conclave-dp/conclave/internal/statelock"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -23,8 +24,15 @@ var ErrRefused = errors.New("the aggregator refused this node")
 // reconnects when the connection is lost. It returns nil when ctx ends, and an error matching [ErrRefused] if the
 // aggregator refuses the node.
 //
+// Meanwhile no other process can run a node on its state folder.
+//
 // If ctx ends in the middle of a round, the node answers the round first unless that takes longer than Config.Drain.
 func (n *Node) Run(ctx context.Context) (err error) {
+	release, err := statelock.Take(n.cfg.State)
+	if err != nil {
+		return err
+	}
+	defer release()
 	closeAll, err := n.watch.open(ctx, n.cfg, n.ready, n.log)
 	if err != nil {
 		return err

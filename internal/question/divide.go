@@ -19,10 +19,37 @@ import (
 type Divisible struct {
 	Table Table
 	By    partition.Divider
-	// Rows is larger than all row numbers.
-	Rows int
+	// Rows is larger than all row numbers, and Records is how many of them are rows of this node.
+	Rows, Records int
 	// Dir is the folder for the files.
 	Dir string
+}
+
+// RoomToDivide is the largest number of bytes on the disk that [Site.Divide] needs for records of a schema, whose row
+// numbers are below rows. Each record may be a unit.
+func RoomToDivide(schema *partition.Schema, rows, records int) uint64 {
+	const sorted = 41 // bytes of a record in the sort by digests
+	width := encode.New(schema).Packing().Bytes()
+	return uint64(20*rows + max(sorted*records, 8*rows+16*records, (16+width)*records))
+}
+
+// Room returns nil, or why the disk has no room for [Site.Divide]; nil for a node that divides nothing. The details
+// depend on the number of records and stay at the site. It is safe for concurrent use.
+func (s *Site) Room() error {
+	t := s.Divisible
+	if t == nil {
+		return nil
+	}
+	need := RoomToDivide(s.Schema, t.Rows, t.Records)
+	free, err := mapped.Free(t.Dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRows, err)
+	}
+	if free < need {
+		return fmt.Errorf("%w: dividing them takes %d MiB in %s, and %d MiB are free; make room, or move the state "+
+			"folder to another disk", ErrRows, need>>20+1, t.Dir, free>>20)
+	}
+	return nil
 }
 
 // Divide makes the records of a streaming node available by teacher and by unit, in the same order and with the
@@ -31,6 +58,9 @@ type Divisible struct {
 func (s *Site) Divide() error {
 	if s.Examples != nil || s.Divisible == nil {
 		return nil
+	}
+	if err := s.Room(); err != nil { // before the table is read twice
+		return err
 	}
 	d, err := s.Divisible.divide(s.context(), s.Public)
 	switch {

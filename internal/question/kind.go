@@ -73,13 +73,16 @@ var ErrState = errors.New("the node cannot keep its teachers' state; its log say
 // ErrUnknown says that a node does not know the kind.
 var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
 
-// errStreams is a streaming node's answer to a question that needs its records in memory.
-var errStreams = errors.New("this node reads its records for each question and answers no fits and selections, and " +
-	"from a database sums of all records alone; leave it out of the run, or have its site remove stream")
-
-// errPushes is the answer of a node whose database counts to other questions.
-var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
-	"and of the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
+// The answers of nodes that do not hold their records in memory to questions that they cannot answer. Aggregators cut
+// reasons of more than 200 bytes.
+var (
+	errStreams = errors.New("this node streams its records and answers no fits and selections; leave it out of the " +
+		"run, or have its site remove stream")
+	errCursor = errors.New("this node streams a database and answers sums of all records alone; leave it out of the " +
+		"run, or have its site remove stream")
+	errPushes = errors.New("this node has its database count, and answers marginals and the figure of quality alone; " +
+		"leave it out, or have its site remove sql.pushdown")
+)
 
 // Typed makes the Read of a kind whose parameters are a message of type P.
 func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {
@@ -141,7 +144,9 @@ func (r Registry) Check(p *Public, name string) error {
 	switch {
 	case !known:
 		return ErrUnknown
-	case p.Streams && !k.Streams && !(k.Divides && p.Divides):
+	case p.Streams && !p.Divides && !k.Streams:
+		return errCursor
+	case p.Streams && !k.Streams && !k.Divides:
 		return errStreams
 	case p.Pushes && !k.Pushes:
 		return errPushes

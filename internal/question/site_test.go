@@ -92,9 +92,13 @@ func TestRegistry(t *testing.T) {
 	if _, err := sums.Read(&question.Public{Streams: true}, "sums", params); err != nil {
 		t.Errorf("a sum at a node that streams: %v", err)
 	}
-	if _, err := sums.Read(&question.Public{Streams: true}, "k", params); err == nil ||
-		!strings.Contains(err.Error(), "answers no fits and selections") {
-		t.Errorf("another question at a node that streams: %v", err)
+	for want, p := range map[string]*question.Public{
+		"answers sums of all records alone": {Streams: true},
+		"answers no fits and selections":    {Streams: true, Divides: true},
+	} {
+		if _, err := sums.Read(p, "k", params); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("another question at a node that streams: %v; want %q", err, want)
+		}
 	}
 	divides := question.NewRegistry(question.Kind{Name: "k", Read: k.Read, Divides: true})
 	for _, divisible := range []bool{false, true} {

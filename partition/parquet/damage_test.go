@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
@@ -110,8 +111,8 @@ func header(t testing.TB, h format.PageHeader, body string) []byte {
 	return append(raw, body...)
 }
 
-// A file's claims are checked against its content before anything of that size is allocated.
-func TestHostileClaims(t *testing.T) {
+// hostile returns files that claim more than they have.
+func hostile(t testing.TB) map[string][]byte {
 	const huge = 1<<31 - 1
 	number := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Required)}
 	maybe := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Optional)}
@@ -135,7 +136,8 @@ func TestHostileClaims(t *testing.T) {
 	nested := slices.Repeat(flat, 100)
 	deep, err := thrift.Marshal(&compact, format.FileMetaData{Version: 2, Schema: append(nested, number)})
 	testkit.Must(t, err)
-	for name, b := range map[string][]byte{
+	files := packedClaims(t)
+	maps.Copy(files, map[string][]byte{
 		"a list of 2^31 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07}),
 		"a list of 2^62 items": file([]byte(Magic), []byte{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 			0xff, 0xff, 0x3f}),
@@ -185,7 +187,13 @@ func TestHostileClaims(t *testing.T) {
 		"decimals of no length": made(t, format.SchemaElement{Type: thrift.New(format.FixedLenByteArray),
 			LogicalType: format.LogicalType{Value: new(format.DecimalType)}}, format.Uncompressed, 1, header(t,
 			data(1, 4, 4), "1234")),
-	} {
+	})
+	return files
+}
+
+// A file's claims are checked against its content before anything of that size is allocated.
+func TestHostileClaims(t *testing.T) {
+	for name, b := range hostile(t) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, rows, err := readAll(b, 10)
@@ -314,14 +322,22 @@ func cutDeltas(f *File) bool {
 	return false
 }
 
+// mostFuzzed bounds the inputs of the fuzzer.
+const mostFuzzed = 1 << 16
+
 func FuzzReadParquet(f *testing.F) {
 	f.Add(small(f))
 	f.Add(small(f, pq.DataPageVersion(1), pq.MaxRowsPerRowGroup(9)))
 	for _, b := range bare(f) {
 		f.Add(b)
 	}
+	for _, b := range hostile(f) {
+		if len(b) <= mostFuzzed {
+			f.Add(b)
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) > 1<<16 {
+		if len(b) > mostFuzzed {
 			return
 		}
 		file, rows, err := readAll(b, 1000)

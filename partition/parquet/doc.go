@@ -17,8 +17,9 @@
 // a footer, page or number of values larger than writers make. A panic of the library is caught in one place and
 // becomes an error. No error contains a value.
 //
-// One risk remains: a gzip or zstd page made to unpack to far more than it says takes that memory. Checksums of pages
-// are verified if a writer made them; without them a flipped bit may change a value.
+// A page is unpacked here first, to the size that it says and no further. Its runs and deltas are counted before the
+// library makes room for what they stand for. Checksums of pages are verified if a writer made them; without them a
+// flipped bit may change a value.
 //
 // The package knows neither schemas of tables nor privacy.
 package parquet

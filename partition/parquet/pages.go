@@ -20,10 +20,10 @@ const (
 )
 
 type page struct {
-	values int
-	nulls  int   // -1 if the header does not say
-	plain  bool  // values are stored consecutively
-	size   int64 // unpacked size of the values, with null markers
+	values   int
+	nulls    int // -1 if the header does not say
+	encoding format.Encoding
+	size     int64 // unpacked size of the values, with null markers
 }
 
 // pages walks the headers of a column's pages in a row group, checks that they are possible, and returns the memory
@@ -34,6 +34,7 @@ func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 	end := at + chunk.TotalCompressedSize
 	left := chunk.NumValues
 	dictionary, largest := int64(-1), int64(0)
+	var in room
 	for left > 0 {
 		if at >= end {
 			return nil, 0, damaged("it ends before its rows do")
@@ -64,13 +65,8 @@ func (f *File) pages(c *Column, group int) (all []page, held int64, err error) {
 			left -= int64(p.values)
 			all = append(all, *p)
 		}
-		if err := f.checkRuns(c, at, h, chunk.Codec); err != nil {
+		if err := f.checkContent(c, at, h, chunk.Codec, p, &in); err != nil {
 			return nil, 0, err
-		}
-		if chunk.Codec == format.Snappy {
-			if err := f.checkSnappy(at, h); err != nil {
-				return nil, 0, err
-			}
 		}
 		at += stored
 	}
@@ -88,10 +84,13 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 			c.width == 0 && 4*n > size {
 			return nil, damaged("a dictionary has not the values that it says")
 		}
+		if e := h.DictionaryPageHeader.V.Encoding; e != format.Plain && e != plainDictionary {
+			return nil, unsupported("a dictionary in an encoding of other pages")
+		}
 		return nil, nil
 	case h.Type == format.DataPage && h.DataPageHeader.Valid:
 		v := &h.DataPageHeader.V
-		p = &page{int(v.NumValues), -1, v.Encoding == format.Plain, size}
+		p = &page{int(v.NumValues), -1, v.Encoding, size}
 	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
 		v := &h.DataPageHeaderV2.V
 		marks := int64(v.RepetitionLevelsByteLength) + int64(v.DefinitionLevelsByteLength)
@@ -99,7 +98,7 @@ func (c *Column) page(h *format.PageHeader, left int64) (*page, error) {
 			marks > min(size, int64(h.CompressedPageSize)) || v.NumRows != v.NumValues {
 			return nil, damaged("a page has not a value for each row")
 		}
-		p = &page{int(v.NumValues), int(v.NumNulls), v.Encoding == format.Plain, size - marks}
+		p = &page{int(v.NumValues), int(v.NumNulls), v.Encoding, size - marks}
 		if p.nulls < 0 || p.nulls > p.values {
 			return nil, damaged("a page has more nulls than rows")
 		}
@@ -123,7 +122,7 @@ func (p *page) check(c *Column, values, nulls int64) error {
 		return damaged("a page has not the rows that it says")
 	case p.nulls >= 0 && nulls != int64(p.nulls):
 		return damaged("a page has another number of nulls than it says")
-	case p.plain && c.width > 0 && there*int64(c.width) > p.size:
+	case p.encoding == format.Plain && c.width > 0 && there*int64(c.width) > p.size:
 		return damaged("a page has fewer values than it says")
 	}
 	return nil
@@ -152,88 +151,6 @@ func (f *File) pageHeader(at, end int64) (*format.PageHeader, int64, error) {
 			return nil, 0, unsupported("a header of a page of more than %d MiB", maxHeader>>20)
 		}
 	}
-}
-
-// checkRuns compares the runs of a page's null markers and dictionary indexes with the number of values, because
-// the decoder allocates a run of any length. It checks what is stored uncompressed: the markers of version 2, and
-// pages without compression.
-func (f *File) checkRuns(c *Column, at int64, h *format.PageHeader, codec format.CompressionCodec) error {
-	var levels, indexes []byte
-	var values int
-	var encoding format.Encoding
-	switch {
-	case h.Type == format.DataPageV2:
-		v := &h.DataPageHeaderV2.V
-		values, encoding = int(v.NumValues), v.Encoding
-		at += int64(v.RepetitionLevelsByteLength)
-		marks := int64(v.DefinitionLevelsByteLength)
-		rest := int64(h.CompressedPageSize) - int64(v.RepetitionLevelsByteLength) - marks
-		if !ofDictionary(encoding) || codec != format.Uncompressed && (!v.IsCompressed.Valid || v.IsCompressed.V) {
-			rest = 0
-		}
-		raw := make([]byte, marks+rest)
-		if err := readAt(f.r, raw, at); err != nil {
-			return err
-		}
-		levels, indexes = raw[:marks], raw[marks:]
-	case h.Type == format.DataPage && codec == format.Uncompressed:
-		v := &h.DataPageHeader.V
-		values, encoding = int(v.NumValues), v.Encoding
-		if !c.nullable && !ofDictionary(encoding) {
-			return nil
-		}
-		raw := make([]byte, h.CompressedPageSize)
-		if err := readAt(f.r, raw, at); err != nil {
-			return err
-		}
-		if c.nullable { // the markers follow their length
-			if len(raw) < 4 || int64(binary.LittleEndian.Uint32(raw)) > int64(len(raw)-4) {
-				return damaged("a page has not a null marker for each row")
-			}
-			n := binary.LittleEndian.Uint32(raw)
-			levels, raw = raw[4:4+n], raw[4+n:]
-		}
-		if ofDictionary(encoding) {
-			indexes = raw
-		}
-	default:
-		return nil
-	}
-	if !runsFit(levels, 1, values) {
-		return damaged("a page has not a null marker for each row")
-	}
-	if len(indexes) > 0 && !runsFit(indexes[1:], int(indexes[0]), values) { // after the number of bits
-		return damaged("a page has not an index of its dictionary for each value")
-	}
-	return nil
-}
-
-// ofDictionary reports whether values are indexes into a dictionary. Older writers use another name for that.
-func ofDictionary(e format.Encoding) bool {
-	return e == format.RLEDictionary || e == plainDictionary
-}
-
-const plainDictionary format.Encoding = 2
-
-// runsFit reports whether runs of numbers with this many bits are no longer than the values. A run is one number
-// that repeats, or packed groups of eight. Writers may pad the last groups.
-func runsFit(raw []byte, width, values int) bool {
-	if width > 32 {
-		return false
-	}
-	for left := uint64(values) + 512; len(raw) > 0; {
-		header, length := binary.Uvarint(raw)
-		n, bytes := header>>1, uint64(width+7)/8
-		if header&1 == 1 {
-			n, bytes = 8*min(n, maxValues), uint64(width)*min(n, maxValues)
-		}
-		if length <= 0 || n > left {
-			return false
-		}
-		left -= n
-		raw = raw[min(uint64(length)+bytes, uint64(len(raw))):]
-	}
-	return true
 }
 
 // checkSnappy compares the length at the start of a snappy block with the page's, because the decoder allocates it

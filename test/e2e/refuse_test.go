@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -62,6 +63,8 @@ func TestNodesAndStudentsRefused(t *testing.T) {
 		refusedNodes(t, c)
 		refusedStudents(t, c)
 	})
+	refused(t, c.startNode("south"), "teacher: ", c.state("south"),
+		fmt.Sprintf("the folder is in use by process %d; stop that one", south.Cmd.Process.Pid))
 
 	north = c.startNode("north")
 	north.awaitLog("joined", nil)

@@ -60,3 +60,33 @@ func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 	}
 	stop(north, south, aggregator)
 }
+
+// A run whose last stage a streaming node cannot answer ends before its first round is charged, at the aggregator and
+// at the site.
+func TestARunThatAStreamCannotFinish(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	aggregator := c.startAggregator(c.aggregatorFile())
+	aggregator.awaitLog("listening", nil)
+	_, audited := c.audit(c.embeddedEndpoint())
+	policy := filepath.Join(c.dir, "policy.yaml")
+	testkit.Must(t, os.WriteFile(policy, fmt.Appendf(nil, "datasets:\n  - {name: %s, epsilon: 20, delta: 1e-4, "+
+		"pipelines: [pategan], stages: [fit], approval: automatic}\n", dataset), 0o600))
+	file := c.nodeFile("north", settings{"stream": "true", "policy": policy})
+	north, south := start(t, "teacher north", binary("teacher"), "--config", file), c.startNode("south")
+	north.awaitLog("joined", nil)
+	south.awaitLog("joined", nil)
+	j := job{name: "weighed", rounds: 2, quorum: 1, changes: settings{"weights": "logreg-noised"}}
+	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name))), "student: ", `round 0 of run "weighed"`,
+		"north/0 refused: the stage fit would be refused later (leave it out): this node streams its records and "+
+			"answers no fits and selections; leave it out of the run, or have its site remove stream")
+	if s := siteStatus(t, file); len(s.Runs) > 0 {
+		t.Errorf("the site's ledger: %+v", s)
+	}
+	audited(0)
+	j = job{name: "unweighed", rounds: 2, quorum: 1}
+	if code := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name))).wait(); code != 0 {
+		t.Errorf("without that stage the student ended with exit code %d", code)
+	}
+	stop(north, south, aggregator)
+}

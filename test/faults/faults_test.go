@@ -89,11 +89,14 @@ func TestFaults(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%6d  %s", n, name))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
-	found := auditor.Found()
+	found, entries := auditor.Found(), 0
+	for _, of := range found.Ledgers {
+		entries += len(of)
+	}
 	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of "+
 		"them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
 		replicas, replicas, nodes, nodes*nodeTeachers, faults, strings.Join(lines, "\n"), c.told.summary(),
-		len(found.Releases), len(found.Ledgers[wide])+len(found.Ledgers[tight]), found.Reads,
+		len(found.Releases), entries, found.Reads,
 		found.Longest.Round(time.Second/10))
 	if faults < 200 {
 		t.Log("the long variant: go test ./test/faults -run Faults -faults=200 -timeout 60m -v")

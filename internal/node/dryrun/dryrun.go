@@ -156,6 +156,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		}
 		if err := site.CheckKind(q.Round.GetKind()); err != nil {
 			out.refuse(err, r)
+			r.Policy = refusesAll // by the plan
 		}
 		all = append(all, events...)
 		r.Questions = append(r.Questions, out)

@@ -197,8 +197,8 @@ func TestARehearsalOfAStream(t *testing.T) {
 	s.Weights = "logreg-noised"
 	r, err := New(c, stream, s)
 	testkit.Must(t, err)
-	if fit := r.Questions[len(r.Questions)-1]; r.Policy != refusesPart || fit.Fits != 0 || fit.FitsAtLeast != 0 ||
-		!strings.HasPrefix(fit.Verdict, "refused: this node reads its records for each question") {
+	if fit := r.Questions[len(r.Questions)-1]; r.Policy != refusesAll || fit.Fits != 0 || fit.FitsAtLeast != 0 ||
+		!strings.HasPrefix(fit.Verdict, "refused: this node streams its records") {
 		t.Errorf("policy %q of a fit: %+v", r.Policy, fit)
 	}
 	if _, err := os.Stat(c.State); err == nil {

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/mapped"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 
 func (c *checker) checkMachine() {
 	if c.config.State != "" {
-		if free, err := freeBytes(existing(c.config.State)); err != nil {
+		if free, err := mapped.Free(existing(c.config.State)); err != nil {
 			c.skip("disk", err.Error())
 		} else if free < leastDisk {
 			c.add("disk", Warning, "make room: without it nothing can be charged or kept, and nothing is answered",
@@ -76,6 +78,22 @@ func (c *checker) checkAuditLog() {
 		_ = f.Close()
 	}
 	c.ok("audit log", "%s can be written", path)
+}
+
+// estimateDisk compares the room for dividing the records on the disk with what is free.
+func (c *checker) estimateDisk(rows int) {
+	dir, need := existing(c.config.State), question.RoomToDivide(c.schema, rows, rows)
+	free, err := mapped.Free(dir)
+	switch {
+	case err != nil:
+		c.skip("room for records", err.Error())
+	case need > free:
+		c.add("room for records", Warning, "make room, or move the state folder to another disk: until then runs of "+
+			"pategan, gpate and dpgan are refused", "dividing the records takes %d MiB in %s, and %d MiB are free",
+			need>>20+1, dir, free>>20)
+	default:
+		c.ok("room for records", "dividing the records takes %d MiB in %s; %d MiB are free", need>>20+1, dir, free>>20)
+	}
 }
 
 // estimate compares the memory for the records with what is free.

@@ -129,6 +129,9 @@ func (c *checker) readData() {
 	if !c.config.Stream && !c.config.SQL.Pushdown {
 		c.estimate(records.Len())
 	}
+	if c.config.Stream && !c.config.SQL.Set() && !c.o.Structure {
+		c.estimateDisk(records.Len())
+	}
 	if c.site, err = node.NewSiteOf(c.config, records, nil); err != nil {
 		c.fail("teachers and state", err)
 		return

@@ -133,8 +133,8 @@ func (r *onDisk) Divide(c Config, key *partition.Key) (*Division, error) {
 func (r *onDisk) Site(p *question.Public, d *Division, c Config) *question.Site {
 	site := question.NewStreamedSite(p, r.Stream, r.places, d.Units[0], c.State)
 	site.Divides = true
-	site.Divisible = &question.Divisible{Table: r.Stream, Rows: r.numbers, Dir: c.scratch(),
-		By: partition.Divider{Key: r.key, Partitions: c.Teachers, Unit: c.Unit}}
+	site.Divisible = &question.Divisible{Table: r.Stream, Rows: r.numbers, Records: r.rows,
+		Dir: c.scratch(), By: partition.Divider{Key: r.key, Partitions: c.Teachers, Unit: c.Unit}}
 	return site
 }
 

@@ -44,7 +44,7 @@ func StreamedSite(t testing.TB, table *partition.Table, teachers int, form strin
 	}
 	site := question.NewStreamedSite(question.NewPublic(s, teachers, 11), stream, places, units, dir)
 	site.Divides = true
-	site.Divisible = &question.Divisible{Table: stream, Rows: table.Len(), Dir: dir,
+	site.Divisible = &question.Divisible{Table: stream, Rows: table.Len(), Records: table.Len(), Dir: dir,
 		By: partition.Divider{Key: partition.Key{1, 2, 3}, Partitions: teachers, Unit: unitOf(s)}}
 	return site
 }

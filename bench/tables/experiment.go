@@ -52,9 +52,8 @@ type group struct {
 	cases  []runCase
 	// worth measures the rows; nil only checks that runs end well.
 	worth *measure
-	// alone leaves out the null, seeds are the most that are measured; 0 for all.
+	// alone leaves out the null.
 	alone bool
-	seeds int
 	// paper is a paper's figure, 0 where there is none.
 	paper float64
 	// runs makes the rows of a case; nil stands for [attempt.run] with nothing changed.
@@ -118,7 +117,7 @@ func (e *experiment) command() *cobra.Command {
 		"`folder` of the data sets, each in a folder of its name; one that is missing is left out")
 	f.StringVar(&s.only, "only", "*", "names of groups, separated by commas, or patterns such as 'adult-*'")
 	f.StringVar(&s.cases, "cases", "*", "names of cases, likewise")
-	f.IntVar(&s.seeds, "seeds", e.seeds, "number of seeds; images have one")
+	f.IntVar(&s.seeds, "seeds", e.seeds, "number of seeds")
 	f.IntVar(&s.from, "from", 1, "the first seed")
 	f.BoolVar(&s.null, "coin", e.coin, "measure runs of coin flips or without records too")
 	f.BoolVar(&s.real, "real", true, "measure real rows too")
@@ -182,7 +181,7 @@ func (s *session) measure(ctx context.Context, groups []group) error {
 	}
 	for seed := s.from; seed < s.from+s.seeds; seed++ {
 		for _, g := range groups {
-			if g.data != "" && s.sets[g.data] == nil || g.seeds > 0 && seed > g.seeds {
+			if g.data != "" && s.sets[g.data] == nil {
 				continue
 			}
 			if err := s.group(ctx, g, seed); err != nil {

@@ -12,7 +12,7 @@ func asLines(pipeline string, worth *measure, lines []group) []group {
 		l.delta, l.pipeline, l.teachers = lineDelta, cmp.Or(l.pipeline, pipeline), max(1, l.teachers)
 		l.cases = []runCase{{name: "run"}}
 		if l.images {
-			l.worth, l.seeds = imagesWorth, 1
+			l.worth = imagesWorth
 		} else if l.worth == nil {
 			l.worth = worth
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/conclave-dp/conclave/bench/papers"
 	"github.com/conclave-dp/conclave/internal/evaluate"
@@ -17,7 +16,8 @@ func pategan() *experiment {
 	}
 }
 
-// pateganGroups are the table of [papers.Tables], with the start that runs have by default and without one.
+// pateganGroups are the table of [papers.Tables], with the start that runs have by default and without one, and
+// rows of the pipelines that take one sum or a few tables from the records instead of votes.
 func pateganGroups() (all []group, err error) {
 	t, err := papers.Find("pategan")
 	for _, s := range t.Sets {
@@ -26,7 +26,11 @@ func pateganGroups() (all []group, err error) {
 			teachers: s.Teachers, rows: s.Rows, worth: twelve, cases: []runCase{{name: "run"}},
 		}
 		for _, start := range []struct{ name, fields string }{{"warm", ""}, {"cold", "warm_start: {embed: 0}"}} {
-			g.name, g.fields = strings.Join([]string{s.Data, start.name}, "-"), start.fields
+			g.name, g.fields = s.Data+"-"+start.name, start.fields
+			all = append(all, g)
+		}
+		for _, pipeline := range []string{"embed", "marginals"} {
+			g.name, g.pipeline, g.fields, g.teachers, g.alone = s.Data+"-"+pipeline, pipeline, "", 1, true
 			all = append(all, g)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/parallel"
 )
 
-// Residual is a block of layers whose output is added to that of a shortcut around them (He et al. 2016, "Deep
-// residual learning for image recognition"). Both have the same shape. Without layers the shortcut is the input.
+// Residual is a block of layers whose output is added to that of a shortcut around them ("Deep residual learning for
+// image recognition", arXiv 1512.03385). Both have the same shape. Without layers the shortcut is the input.
 //
 // Networks here have no batch normalization, since it makes records depend on each other. If the body's last layer
 // begins with the weights 0 ([Zeros]), the block begins as its shortcut and deep networks train without it (Zhang et

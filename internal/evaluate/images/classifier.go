@@ -68,7 +68,8 @@ func (y yardstick) fit(ctx context.Context, x *idx.Images, classes int) (*classi
 	if err != nil {
 		return nil, err
 	}
-	adams := []*optimizer.Adam{optimizer.NewAdam(c.features.Params(), y.rate), optimizer.NewAdam(c.head.Params(), y.rate)}
+	adams := []*optimizer.Adam{optimizer.NewAdam(c.features.Params(), y.rate),
+		optimizer.NewAdam(c.head.Params(), y.rate)}
 	for _, a := range adams {
 		a.Beta1, a.Beta2 = 0.9, 0.999
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// resNet is a residual network (He et al. 2016): a convolution that halves the image, three residual blocks with 16,
+// resNet is a residual network (arXiv 1512.03385): a convolution that halves the image, three residual blocks with 16,
 // 32 and 64 channels, of which all but the first halve it again, and the mean pixel. Blocks begin as their shortcuts,
 // in place of batch normalization ([nn.Residual]). Its settings were chosen on Fashion-MNIST's training images: trained
 // on 10,000 of them, it recognizes 0.882 of 10,000 others, and [small] 0.854.
@@ -32,8 +32,8 @@ var resNet = yardstick{epochs: 5, rate: 6e-3, falls: true, layers: func(image pa
 }}
 
 // ResNetAccuracy is the share of test images that a residual network recognizes which was trained on other images.
-// The figures stand beside those of benchmarks that score images so. It takes about 100 seconds of a core for 60,000 images of 28 x 28
-// pixels. NOT PRIVATE.
+// The figures stand beside those of benchmarks that score images so. It takes about 100 seconds of a core for 60,000
+// images of 28 x 28 pixels. NOT PRIVATE.
 func ResNetAccuracy(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
 	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
 		return 0, fmt.Errorf("images: %w", err)

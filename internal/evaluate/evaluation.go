@@ -163,8 +163,8 @@ type ImageQuality struct {
 	ScoreReal         float64 `json:"classifier_score_real"`
 	ScoreSynthetic    float64 `json:"classifier_score_synthetic"`
 	FrechetDistance   float64 `json:"classifier_frechet_distance"`
-	// FrechetByClass is the mean over the classes of the distance between their images: it says how well labels fit
-	// their images. Nil where a class has less than two images of a side.
+	// FrechetByClass is the mean over the classes of the distance between their images, so it depends on labels too.
+	// Nil where a class has less than two images of a side.
 	FrechetByClass *float64 `json:"classifier_frechet_distance_by_class,omitempty"`
 	// The figures of images of the same run with its votes replaced by chance.
 	AccuracyCoinFlips *float64 `json:"accuracy_train_coin_flips,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 )
@@ -98,6 +99,14 @@ func TestWhatTheDataChoose(t *testing.T) {
 			if s.Pipeline != "embed" || !slices.Equal(s.Post, want) {
 				t.Errorf("%s\n%s: pipeline %s, post %q", text, lines, s.Pipeline, s.Post)
 			}
+		}
+	}
+	for _, stages := range [][]string{nil, {"relabel"}} { // of a study
+		s := DefaultSpec()
+		s.ByData()
+		s.Agreed = &Agreed{Study: &study.Study{Stages: stages}}
+		if s.Choose(testkit.Value(partition.ParseSchema([]byte(image(8, 2))))); !slices.Equal(s.Post, stages) {
+			t.Errorf("a study allows %q, and the run has %q", stages, s.Post)
 		}
 	}
 	before := pipelines.Default

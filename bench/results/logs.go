@@ -66,6 +66,9 @@ func (v value) String() string {
 	return fmt.Sprintf("%.3f ± %.3f", v.mean, v.spread)
 }
 
+// Known says whether there is a figure.
+func (v value) Known() bool { return v.seeds > 0 }
+
 // measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
 // seeds.
 func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
@@ -82,6 +85,16 @@ func measured(logs map[string][]outcome, log, group, name, figure string, null b
 		return value{}
 	}
 	return value{mean: stat.Mean(all, nil), spread: stat.StdDev(all, nil), seeds: len(all)}
+}
+
+// once is a figure of the first seed of a case. It is for what takes too long to repeat; pages say so beside it.
+func once(logs map[string][]outcome, log, group, name, figure string) value {
+	for _, o := range succeeded(logs[log], group, name, false) {
+		if v, has := o.Figures[figure]; has {
+			return value{mean: v, seeds: 1}
+		}
+	}
+	return value{}
 }
 
 const realRows = "real rows"

@@ -49,6 +49,7 @@ func (p *page) write() (map[string]string, error) {
 		"real": func(log, group, figure string) value {
 			return measured(p.logs, log, group, realRows, figure, false)
 		},
+		"once":    func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
 		"seconds": func(log, group, name string) string { return seconds(p.logs, log, group, name) },
 		"seeds": func(log, group, name, figure string) int {
 			return measured(p.logs, log, group, name, figure, false).seeds

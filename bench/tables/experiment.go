@@ -95,7 +95,7 @@ type session struct {
 	*experiment
 	data, only, cases, options, log string
 	seeds, from                     int
-	null, real, tables              bool
+	null, real, tables, resNet      bool
 
 	dir   string // for runs, one after the other
 	sets  map[string]*dataset
@@ -123,6 +123,8 @@ func (e *experiment) command() *cobra.Command {
 	f.BoolVar(&s.real, "real", true, "measure real rows too")
 	f.StringVar(&s.options, "options", "", "options of the pipeline in YAML's flow style, over those of the runs")
 	f.StringVar(&s.log, "log", "", "`file` that gets each run as a JSON line; what is in it is not measured again")
+	f.BoolVar(&s.resNet, "resnet", false,
+		"score images by a residual network too, minutes each; give it a log of its own")
 	f.BoolVar(&s.tables, "tables", false, "measure nothing, print the tables of --log")
 	if e.flags != nil {
 		e.flags(c)
@@ -144,6 +146,11 @@ func (s *session) main(ctx context.Context) error {
 	}
 	if groups, err = choose(groups, s.only, s.cases); err != nil {
 		return err
+	}
+	for i := range groups {
+		if s.resNet && groups[i].worth == imagesWorth {
+			groups[i].worth = imagesByResNet
+		}
 	}
 	if s.notes, err = openLog(s.log); err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -19,6 +20,9 @@ var yardsticks = []string{"logistic regression", "random forest", "gaussian naiv
 const (
 	auroc    = "AUROC"
 	accuracy = "accuracy"
+	frechet  = "Fréchet distance"
+	byClass  = "Fréchet distance, mean of classes"
+	resNet   = "accuracy, ResNet"
 	shapes   = "column shapes"
 	trends   = "pair trends"
 )
@@ -26,9 +30,29 @@ const (
 // rowsWorth is the mean AUROC of the yardsticks, trained on rows, on real test rows.
 var rowsWorth = &measure{names: []string{auroc}, of: yardsticksOf}
 
-// imagesWorth is the accuracy of a small convolutional network, trained on images, on real test
-// images.
-var imagesWorth = &measure{names: []string{accuracy}, of: accuracyOf}
+// imagesWorth is the accuracy of a small convolutional network, trained on images, on real test images. It is also how
+// far images are from these, by the features of such a network that was trained on real images: the Fréchet distance
+//
+//	|mean(a) - mean(b)|^2 + tr(A + B - 2 (A B)^(1/2))
+//
+// of features a of real and b of synthetic images with the covariances A and B. It is that of all images, and the mean
+// of that of each class. 0 is the best.
+var imagesWorth = &measure{names: []string{accuracy, frechet, byClass}, of: imagesOf}
+
+// imagesByResNet is in addition the accuracy of a residual network that was trained on the images.
+var imagesByResNet = &measure{names: []string{accuracy, frechet, byClass, resNet}, of: func(
+	ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	worth, err := imagesOf(ctx, d, rows)
+	if err != nil {
+		return nil, err
+	}
+	in, err := imagesIn(d, rows)
+	if err != nil {
+		return nil, err
+	}
+	share, err := images.ResNetAccuracy(ctx, in.Synthetic, in.Test, in.Classes)
+	return append(worth, share), err
+}}
 
 // rowsAlike is in addition how alike columns and pairs of columns are to those of real test
 // rows, 1 is the most.
@@ -80,17 +104,33 @@ func trained(ctx context.Context, d *dataset, rows *table, models ...*classify.C
 	return all, err
 }
 
-func accuracyOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
-	synthetic, err := idx.FromTable(rows)
+func imagesOf(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	in, err := imagesIn(d, rows)
 	if err != nil {
 		return nil, err
 	}
-	test, err := idx.FromTable(d.test)
+	e, err := images.Evaluate(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	share, err := images.Accuracy(ctx, synthetic, test, len(d.train.Schema().Classes()))
-	return []float64{share}, err
+	figures := []float64{e.Images.AccuracySynthetic, e.Images.FrechetDistance, math.NaN()}
+	if e.Images.FrechetByClass != nil {
+		figures[2] = *e.Images.FrechetByClass
+	}
+	return figures, nil
+}
+
+// imagesIn are the images of rows, and the real ones that they are compared with.
+func imagesIn(d *dataset, rows *table) (in images.Input, err error) {
+	in.Classes = len(d.train.Schema().Classes())
+	if in.Synthetic, err = idx.FromTable(rows); err != nil {
+		return in, err
+	}
+	if in.Test, err = idx.FromTable(d.test); err != nil {
+		return in, err
+	}
+	in.Train, err = idx.FromTable(d.train)
+	return in, err
 }
 
 // alikeSeed chooses the compared pairs of tables that have many.

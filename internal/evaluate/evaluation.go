@@ -163,10 +163,14 @@ type ImageQuality struct {
 	ScoreReal         float64 `json:"classifier_score_real"`
 	ScoreSynthetic    float64 `json:"classifier_score_synthetic"`
 	FrechetDistance   float64 `json:"classifier_frechet_distance"`
+	// FrechetByClass is the mean over the classes of the distance between their images, so it depends on labels too.
+	// Nil where a class has less than two images of a side.
+	FrechetByClass *float64 `json:"classifier_frechet_distance_by_class,omitempty"`
 	// The figures of images of the same run with its votes replaced by chance.
 	AccuracyCoinFlips *float64 `json:"accuracy_train_coin_flips,omitempty"`
 	ScoreCoinFlips    *float64 `json:"classifier_score_coin_flips,omitempty"`
 	FrechetCoinFlips  *float64 `json:"classifier_frechet_distance_coin_flips,omitempty"`
+	ByClassCoinFlips  *float64 `json:"classifier_frechet_distance_by_class_coin_flips,omitempty"`
 }
 
 // Closeness says how near synthetic rows come to the real rows of the training, compared with rows of a holdout: a

@@ -3,12 +3,15 @@ package local
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/idx"
+	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // A masked run's ledger names its group, with the keys of its nodes, and its certificate and reports agree.
@@ -36,6 +39,37 @@ func TestAMaskedRunSaysSo(t *testing.T) {
 		if text := string(testkit.Read(t, result.Outputs[form])); !strings.Contains(text, "under masks of 2 sites") {
 			t.Errorf("%s does not say that it was masked", form)
 		}
+	}
+}
+
+// A masked run of images that names no pipeline has its labels from a rule, whose noise three sites draw.
+func TestAMaskedRunOfImagesHasNewLabels(t *testing.T) {
+	t.Parallel()
+	spec, _, out := begin(t, runOn("the-images.idx", "embed: {quorum: 1, fit: {steps: 200, batch: 64}, student: "+
+		"{warp: 0}}\nrelabel: {directions: 20}\naggregation: {masked: true}\nprivacy: {epsilon: 400, "+
+		"delta: 1e-5}\n", 0.3, 0.3, 0.4))
+	if spec.Pipeline != "embed" || !slices.Equal(spec.Post, []string{"relabel"}) {
+		t.Fatalf("the run has pipeline %s and post %q", spec.Pipeline, spec.Post)
+	}
+	result, err := Run(t.Context(), spec, Options{Out: out})
+	testkit.Must(t, err)
+	c := check(t, spec, result, out, map[string]int{"embedding": 1, "strokes": 1})
+	if c.Masked == nil || c.Masked.Sites != 3 || len(result.Notes) != 1 ||
+		!strings.Contains(result.Notes[0], "of 50 images got another label than the generator's") {
+		t.Errorf("the certificate says %+v, the run %q", c.Masked, result.Notes)
+	}
+	rows, err := tabular.Read(testkit.Value(spec.LoadSchema()), result.Outputs["synthetic"], tabular.Options{})
+	testkit.Must(t, err)
+	x, err := idx.FromTable(rows)
+	testkit.Must(t, err)
+	right := 0
+	for i, class := range x.Classes {
+		if dark := x.Image(i)[56] < x.Image(i)[7]; dark == (class == 1) { // lower left and upper right
+			right++
+		}
+	}
+	if right < 38 {
+		t.Errorf("%d of 50 labels are right", right)
 	}
 }
 

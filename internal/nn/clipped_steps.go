@@ -79,6 +79,11 @@ func NewClippedSteps(net *Network, clip float64, bound int64) (*ClippedSteps, er
 	if bound < 1 || bound > maxStepsBound {
 		return nil, fmt.Errorf("nn: clip gradients to %d steps, want 1 to %d", bound, maxStepsBound)
 	}
+	for _, s := range net.stages {
+		if _, ok := s.layer.(*residual); ok {
+			return nil, errors.New("nn: gradients of a residual block in steps are not available; use other layers")
+		}
+	}
 	c := &ClippedSteps{net: net, clip: clip, bound: bound}
 	size := 0
 	for _, p := range net.slots() {

@@ -210,6 +210,10 @@ func TestStepsRefuse(t *testing.T) {
 			t.Errorf("bound %d was accepted", bound)
 		}
 	}
+	block := nntest.NewNetwork(t, rng, 1, nn.Vector(3), nn.Residual{Body: []nn.Spec{nn.Dense{Out: 3}}})
+	if _, err := nn.NewClippedSteps(block.Net, 1, 10); err == nil {
+		t.Error("a residual block was accepted")
+	}
 	c := newSteps(t, tn.Net, 1, 10)
 	for _, units := range [][]int{{}, {1, 1, 1}, {1, 1, 1, 2}, {4, 0}, {5, -1}, {math.MaxInt, math.MaxInt, 6},
 		{math.MaxInt, 1}} {

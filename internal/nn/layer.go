@@ -33,7 +33,7 @@ func (s Shape) check() error {
 }
 
 // Spec describes a layer: [Dense], [Conv2D], [ConvTranspose2D], [Activation],
-// [LeakyReLU], [Embedding] or [Reshape].
+// [LeakyReLU], [Embedding], [Reshape], [Pixel] or [Residual].
 type Spec interface {
 	// build makes the layer for records of shape in, and returns the shape of its output. A nil layer changes the
 	// shape only.
@@ -41,7 +41,7 @@ type Spec interface {
 }
 
 // layer is a step of a network. It treats the records of a batch independently: no number of a record depends on
-// another record. It stores nothing of a batch.
+// another record. It stores nothing of a batch, but for [Residual].
 type layer interface {
 	// forward writes the outputs for n records x to y.
 	forward(y, x []float32, n int)

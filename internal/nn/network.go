@@ -37,27 +37,36 @@ type stage struct {
 // NewNetwork builds layers for records of shape in, each on the output of the previous one. Weights are drawn from
 // rng. With an [Embedding] a record has one more number than in says, its class.
 func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
-	if err := in.check(); err != nil {
+	net, err := newNetwork(rng, &parallel.Pool{}, in, specs)
+	if err != nil {
 		return nil, fmt.Errorf("nn: %w", err)
 	}
-	if len(specs) == 0 {
-		return nil, errors.New("nn: a network needs at least one layer")
+	return net, nil
+}
+
+// newNetwork is NewNetwork for a network that shares its processors.
+func newNetwork(rng *rand.Rand, pool *parallel.Pool, in Shape, specs []Spec) (*Network, error) {
+	if err := in.check(); err != nil {
+		return nil, err
 	}
-	net := &Network{in: in.Size(), pool: &parallel.Pool{}}
+	if len(specs) == 0 {
+		return nil, errors.New("a network needs at least one layer")
+	}
+	net := &Network{in: in.Size(), pool: pool}
 	shape := in
 	for i, s := range specs {
 		if s == nil {
-			return nil, fmt.Errorf("nn: layer %d is nil", i)
+			return nil, fmt.Errorf("layer %d is nil", i)
 		}
 		l, to, err := s.build(rng, shape, net.pool)
 		if err != nil {
-			return nil, fmt.Errorf("nn: layer %d: %w", i, err)
+			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
 		if l != nil {
 			from := shape.Size()
 			if e, ok := l.(*embedding); ok {
 				if i > 0 {
-					return nil, fmt.Errorf("nn: layer %d is an embedding, want it first", i)
+					return nil, fmt.Errorf("layer %d is an embedding, want it first", i)
 				}
 				net.in, from = e.in(), e.in()
 			}
@@ -66,7 +75,7 @@ func NewNetwork(rng *rand.Rand, in Shape, specs ...Spec) (*Network, error) {
 		shape = to
 	}
 	if len(net.stages) == 0 {
-		return nil, errors.New("nn: the layers compute nothing, want another than Reshape")
+		return nil, errors.New("the layers compute nothing, want another than Reshape")
 	}
 	net.shape, net.out = shape, shape.Size()
 	net.link()
@@ -206,8 +215,10 @@ func (net *Network) input(i int) []float32 {
 func (net *Network) Params() []tensor.Param { return net.params }
 
 // Clone returns a copy with the same weights and its own memory.
-func (net *Network) Clone() *Network {
-	c := &Network{in: net.in, out: net.out, shape: net.shape, pool: &parallel.Pool{Limit: net.pool.Limit}}
+func (net *Network) Clone() *Network { return net.clone(&parallel.Pool{Limit: net.pool.Limit}) }
+
+func (net *Network) clone(pool *parallel.Pool) *Network {
+	c := &Network{in: net.in, out: net.out, shape: net.shape, pool: pool}
 	for _, s := range net.stages {
 		c.stages = append(c.stages, stage{layer: s.layer.clone(c.pool), from: s.from, width: s.width})
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestNetworkAgreesWithDefinitions(t *testing.T) {
-	for _, tn := range randomNets(t, rand.New(rand.NewPCG(1, 2)), 20) {
+	for _, tn := range allNets(t, rand.New(rand.NewPCG(1, 2)), 20) {
 		got, params := tn.Net.Forward(tn.X, tn.N), nntest.WidenedParams(tn.Net.Params())
 		var want []float64
 		for i := range tn.N {
@@ -29,7 +29,7 @@ func TestNetworkAgreesWithDefinitions(t *testing.T) {
 
 func TestNetworkGradientsAgreeWithCentralDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, tn := range randomNets(t, rng, 12) {
+	for _, tn := range allNets(t, rng, 12) {
 		tn.Net.Forward(tn.X, tn.N)
 		dx := tn.Net.Backward(tn.Dout, true, true)
 		params, x := nntest.WidenedParams(tn.Net.Params()), nntest.Widened(tn.X)
@@ -62,7 +62,7 @@ func checkSome(t *testing.T, rng *rand.Rand, what string, grad []float32, x []fl
 
 // Backward adds to parameters' gradients, and only when it is asked to.
 func TestNetworkBackwardAddsToGradients(t *testing.T) {
-	for _, tn := range randomNets(t, rand.New(rand.NewPCG(5, 6)), 3) {
+	for _, tn := range allNets(t, rand.New(rand.NewPCG(5, 6)), 3) {
 		tn.Net.Forward(tn.X, tn.N)
 		dx := slices.Clone(tn.Net.Backward(tn.Dout, false, true))
 		for _, p := range tn.Net.Params() {
@@ -143,7 +143,18 @@ func TestNetworkDoesNotAllocate(t *testing.T) {
 }
 
 func TestNetworkCloneIsIndependent(t *testing.T) {
-	tn := dcgan(t, rand.New(rand.NewPCG(11, 12)), 20)
+	for _, tn := range []*nntest.Network{
+		dcgan(t, rand.New(rand.NewPCG(11, 12)), 20),
+		nntest.NewNetwork(t, rand.New(rand.NewPCG(11, 13)), 20, nn.Shape{Height: 4, Width: 4, Channels: 2},
+			nn.Residual{Body: []nn.Spec{nn.Conv2D{Out: 3, Kernel: 3, Stride: 2, Pad: 1}},
+				Shortcut: []nn.Spec{nn.Conv2D{Out: 3, Kernel: 1, Stride: 2}}}, nn.Pixel{}, nn.Dense{Out: 1}),
+	} {
+		testClone(t, tn)
+	}
+}
+
+func testClone(t *testing.T, tn *nntest.Network) {
+	t.Helper()
 	before := slices.Clone(tn.Net.Forward(tn.X, tn.N))
 	clone := tn.Net.Clone()
 	if !slices.Equal(before, clone.Forward(tn.X, tn.N)) {
@@ -253,6 +264,12 @@ func TestNewNetworkRefusesWhatDoesNotFit(t *testing.T) {
 		"no classes":         {image, []nn.Spec{nn.Embedding{Width: 1}}},
 		"no width":           {image, []nn.Spec{nn.Embedding{Classes: 1}}},
 		"late embedding":     {image, []nn.Spec{nn.ReLU, nn.Embedding{Classes: 1, Width: 1}}},
+		"no body":            {image, []nn.Spec{nn.Residual{}}},
+		"another shape":      {image, []nn.Spec{nn.Residual{Body: []nn.Spec{nn.Dense{Out: 3}}}}},
+		"wrong shortcut": {image, []nn.Spec{nn.Residual{Body: []nn.Spec{nn.ReLU},
+			Shortcut: []nn.Spec{nn.Conv2D{}}}}},
+		"embedding in a block": {image, []nn.Spec{nn.Residual{Body: []nn.Spec{nn.Embedding{Classes: 1, Width: 1}},
+			Shortcut: []nn.Spec{nn.Conv2D{Out: 2, Kernel: 1, Stride: 1}}}}},
 	} {
 		if _, err := nn.NewNetwork(rand.New(rand.NewPCG(1, 1)), c.in, c.specs...); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -293,7 +310,23 @@ func TestInitSpread(t *testing.T) {
 	}
 }
 
-// randomNets returns networks of every layer, of random sizes.
+// allNets are randomNets and networks of residual blocks.
+func allNets(t testing.TB, rng *rand.Rand, rounds int) []*nntest.Network {
+	nets := randomNets(t, rng, rounds)
+	for i := range rounds {
+		image := nn.Shape{Height: 3 + rng.IntN(4), Width: 3 + rng.IntN(4), Channels: 1 + rng.IntN(3)}
+		act := []nn.Spec{nn.LeakyReLU(0.2), nn.ReLU, nn.Tanh, nn.SigmoidUnit}[i%4]
+		nets = append(nets, nntest.NewNetwork(t, rng, 1+rng.IntN(4), image,
+			nn.Residual{Body: []nn.Spec{act, nn.Conv2D{Out: image.Channels, Kernel: 3, Stride: 1, Pad: 1}}},
+			nn.LeakyReLU(0.1),
+			nn.Residual{Body: []nn.Spec{nn.Conv2D{Out: 3, Kernel: 3, Stride: 2, Pad: 1}, act},
+				Shortcut: []nn.Spec{nn.Conv2D{Out: 3, Kernel: 1, Stride: 2}}},
+			act, nn.Pixel{}, nn.Dense{Out: 2}))
+	}
+	return nets
+}
+
+// randomNets returns networks of every other layer, of random sizes.
 func randomNets(t testing.TB, rng *rand.Rand, rounds int) []*nntest.Network {
 	var nets []*nntest.Network
 	one := func(k int) int { return 1 + rng.IntN(k) }

@@ -85,6 +85,9 @@ func (w *writer) choice(at place, of []reflect.Value) string {
 			return ""
 		}
 	}
+	if first == "" {
+		return "none"
+	}
 	return "`" + first + "`"
 }
 

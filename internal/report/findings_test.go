@@ -116,9 +116,10 @@ func TestFindingsOfImages(t *testing.T) {
 	}
 	e.Rows.Train = 9
 	e.Images.AccuracyCoinFlips, e.Images.ScoreCoinFlips, e.Images.FrechetCoinFlips = some(0.12), some(1.5), some(99)
+	e.Images.FrechetByClass, e.Images.ByClassCoinFlips = some(42.5), some(88)
 	if text := said(); !strings.Contains(text,
 		"images of the training, it reached 0.970. Images of coin flips give 0.120") ||
-		!strings.Contains(text, "31.5  99") {
+		!strings.Contains(text, "31.5  99") || !strings.Contains(text, "42.5  88") {
 		t.Error(text)
 	}
 }

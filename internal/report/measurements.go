@@ -115,12 +115,14 @@ func imageQuality(e *evaluate.Evaluation) *table {
 				text.Score(i.AccuracyReal)},
 			{"Classifier score", text.Figure(i.ScoreSynthetic), text.Figure(i.ScoreReal)},
 			{"Fréchet distance to real images", text.Figure(i.FrechetDistance), ""},
+			{"Fréchet distance, mean of the classes", maybe(i.FrechetByClass), ""},
 		}}
 	if i.AccuracyCoinFlips != nil {
 		t.Head = append(t.Head, "coin flips")
 		t.Rows[0] = append(t.Rows[0], text.Score(*i.AccuracyCoinFlips))
 		t.Rows[1] = append(t.Rows[1], maybe(i.ScoreCoinFlips))
 		t.Rows[2] = append(t.Rows[2], maybe(i.FrechetCoinFlips))
+		t.Rows[3] = append(t.Rows[3], maybe(i.ByClassCoinFlips))
 	}
 	return t
 }

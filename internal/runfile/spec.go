@@ -51,7 +51,9 @@ type Spec struct {
 	// all sites (docs/dpgan.md). Sections of other pipelines are checked and then ignored.
 	Pipeline string `yaml:"pipeline"`
 	// Post lists stages after training, in this order: `pgb` and `drs` (docs/boosting.md) for `pategan` and `dpgan`,
-	// `relabel` (docs/relabel.md) for images.
+	// `relabel` (docs/relabel.md) for images. A run that names neither `pipeline` nor `post` has `relabel` where it
+	// works, if its study allows it. It works for images of at least 8 x 8 pixels with a label of two or more classes.
+	// `[]` leaves it out.
 	Post []string `yaml:"post"`
 	// Weights is the method that gives each synthetic row a weight (docs/weights.md); tables only. `discriminator` is
 	// free. `logreg-noised`, `logreg-debiased` and `dp-mlp` cost a part of the budget. `logreg` and `mlp` are
@@ -198,8 +200,8 @@ func (s *Spec) ByData() { s.Pipeline, s.Teachers = byData, 0 }
 // byRecords stands for the delta of a spec without one.
 const byRecords = -1
 
-// Choose fills in what the spec leaves out: the pipeline by its data, the number of teachers by its pipeline, and
-// delta by the public number of units. A nil schema counts as the schema of a table.
+// Choose fills in what the spec leaves out: the pipeline and its stage by its data, the number of teachers by its
+// pipeline, and delta by the public number of units. A nil schema counts as the schema of a table.
 func (s *Spec) Choose(schema *partition.Schema) {
 	if p := &s.Privacy; p.Delta == byRecords && p.Records > 0 {
 		p.Delta, p.DeltaChosen = meaning.UsualDelta(p.Records), true
@@ -208,6 +210,7 @@ func (s *Spec) Choose(schema *partition.Schema) {
 		s.Pipeline = pipelines.Default.Tables
 		if schema != nil && schema.Image != nil {
 			s.Pipeline = pipelines.Default.Images
+			s.choosePost(schema)
 		}
 	}
 	if s.Teachers == 0 {

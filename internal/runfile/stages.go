@@ -28,6 +28,20 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	return f
 }
 
+// choosePost adds the default stage of images that have no list of stages, where schema and study allow it. Options
+// that cannot work are left to [Spec.Validate].
+func (s *Spec) choosePost(schema *partition.Schema) {
+	name := pipelines.Default.AfterImages
+	if s.Post != nil || s.Agreed != nil && !slices.Contains(s.Agreed.Study.Stages, name) {
+		return
+	}
+	post, options := []string{name}, s.Sections[name]
+	if options.Validate() != nil ||
+		len(pipelines.StageNamed(name).Check(options, pipeline.Followed{Schema: schema, Post: post})) == 0 {
+		s.Post = post
+	}
+}
+
 // Kept is the number of discriminators that the student stores; ok is false if the pipeline has none.
 func (s *Spec) Kept() (n int, ok bool) {
 	if keeper, ok := s.Sections[s.Pipeline].(pipeline.Keeper); ok {

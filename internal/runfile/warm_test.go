@@ -11,7 +11,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
 )
 
 // other is a pipeline whose release is a warm start of others, by an option of its own section.
@@ -72,9 +74,41 @@ func TestAnotherWarmStart(t *testing.T) {
 	}
 }
 
+// image is the schema of images of so many pixels a side, with classes.
+func image(side, classes int) string {
+	return fmt.Sprintf("label: y\nformat: idx\nimage: {height: %[1]d, width: %[1]d, channels: 1}\ncolumns:\n"+
+		"  - {name: y, kind: categorical, categories: %[3]s}\n"+
+		"  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %[2]d}\n", side, side*side,
+		[]string{"[a]", "[a, b]"}[classes-1])
+}
+
 // A run that names no pipeline has the default of its data. A run without a number of teachers has many if its
 // pipeline trains them, else one for each site that it names.
 func TestWhatTheDataChoose(t *testing.T) {
+	for text, want := range map[string][]string{
+		image(8, 2): {"relabel"}, image(4, 2): nil, image(8, 1): nil,
+	} {
+		for lines, want := range map[string][]string{
+			"": want, "post: []": {}, "pipeline: embed": nil,
+			"relabel: {directions: -1}": {"relabel"}, // for Validate to refuse
+		} {
+			s := DefaultSpec()
+			s.ByData()
+			testkit.Must(t, s.Parse(lines))
+			s.Choose(testkit.Value(partition.ParseSchema([]byte(text))))
+			if s.Pipeline != "embed" || !slices.Equal(s.Post, want) {
+				t.Errorf("%s\n%s: pipeline %s, post %q", text, lines, s.Pipeline, s.Post)
+			}
+		}
+	}
+	for _, stages := range [][]string{nil, {"relabel"}} { // of a study
+		s := DefaultSpec()
+		s.ByData()
+		s.Agreed = &Agreed{Study: &study.Study{Stages: stages}}
+		if s.Choose(testkit.Value(partition.ParseSchema([]byte(image(8, 2))))); !slices.Equal(s.Post, stages) {
+			t.Errorf("a study allows %q, and the run has %q", stages, s.Post)
+		}
+	}
 	before := pipelines.Default
 	t.Cleanup(func() { pipelines.Default = before })
 	pipelines.Default.Tables, pipelines.Default.Images = "pategan", "dpgan"

@@ -108,6 +108,7 @@ func showImages(w io.Writer, i *evaluate.ImageQuality) {
 		i.ScoreReal, i.ScoreSynthetic, number(i.ScoreCoinFlips))
 	fmt.Fprintf(w, "Fréchet distance of a classifier's features (not the Inception network's)\t\t%.3f\t%s\n",
 		i.FrechetDistance, number(i.FrechetCoinFlips))
+	fmt.Fprintf(w, "the same, mean of the classes\t\t%s\t%s\n", number(i.FrechetByClass), number(i.ByClassCoinFlips))
 }
 
 func showCloseness(w io.Writer, c *evaluate.Closeness) {

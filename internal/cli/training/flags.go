@@ -34,7 +34,8 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen by --records)")
 	f.IntVar(&q.records, "records", 0, "public number of records; do not count it in the data")
 	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
-	f.StringVar(&q.pipeline, "pipeline", "", "how to train (default: marginals for tables, embed for images)")
+	f.StringVar(&q.pipeline, "pipeline", "",
+		"how to train (default: marginals for tables, embed with new labels for images)")
 	f.StringVar(&q.unit, "unit", "", "what is protected: record, or the schema's column of role unit (default record)")
 }
 

@@ -14,15 +14,29 @@ import (
 	"github.com/conclave-dp/conclave/partition/idx"
 )
 
-// The classifier of images: two convolutions that halve the image, a layer of features, and the classes. It is
-// a yardstick with fixed settings. Trained on MNIST's training images, it recognizes 0.986 of the test images.
+// yardstick is a kind of classifier with fixed settings: layers that find features, and how it is trained.
+type yardstick struct {
+	layers func(partition.Image) []nn.Spec
+	epochs int
+	// rate is Adam's; falls says that it falls to 0 in equal steps.
+	rate  float64
+	falls bool
+}
+
 const (
-	featureCount = 64
-	epochs       = 4
-	batchSize    = 64
-	rate         = 1e-3
-	seed         = 1
+	batchSize = 64
+	seed      = 1
 )
+
+// small is the classifier of all runs: two convolutions that halve the image, and a layer of features. Trained on
+// MNIST's training images, it recognizes 0.986 of the test images.
+var small = yardstick{epochs: 4, rate: 1e-3, layers: func(image partition.Image) (layers []nn.Spec) {
+	for h, w, channels := image.Height, image.Width, 16; h >= 4 && w >= 4 && channels <= 32; h, w, channels = h/2, w/2,
+		2*channels {
+		layers = append(layers, nn.Conv2D{Out: channels, Kernel: 4, Stride: 2, Pad: 1}, nn.LeakyReLU(0.1))
+	}
+	return append(layers, nn.Dense{Out: 64}, nn.LeakyReLU(0.1))
+}}
 
 // classifier is a convolutional network, cut at its features.
 type classifier struct {
@@ -33,20 +47,14 @@ type classifier struct {
 	heads    *output.Heads
 }
 
-func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classifier, error) {
-	var layers []nn.Spec
-	for h, w, channels := shape.Height, shape.Width, 16; h >= 4 && w >= 4 && channels <= 32; h, w, channels = h/2, w/2,
-		2*channels {
-		layers = append(layers, nn.Conv2D{Out: channels, Kernel: 4, Stride: 2, Pad: 1}, nn.LeakyReLU(0.1))
-	}
-	layers = append(layers, nn.Dense{Out: featureCount}, nn.LeakyReLU(0.1))
+func (y yardstick) start(shape partition.Image, classes int, rng *rand.Rand) (*classifier, error) {
 	c := &classifier{shape: shape, classes: classes}
 	var err error
 	if c.features, err = nn.NewNetwork(rng,
-		nn.Shape{Height: shape.Height, Width: shape.Width, Channels: shape.Channels}, layers...); err != nil {
+		nn.Shape{Height: shape.Height, Width: shape.Width, Channels: shape.Channels}, y.layers(shape)...); err != nil {
 		return nil, err
 	}
-	if c.head, err = nn.NewNetwork(rng, nn.Vector(featureCount), nn.Dense{Out: classes}); err != nil {
+	if c.head, err = nn.NewNetwork(rng, nn.Vector(c.features.Out()), nn.Dense{Out: classes}); err != nil {
 		return nil, err
 	}
 	c.heads, err = output.NewHeads([]output.Head{{Kind: output.SoftmaxHead, Width: classes}}, classes)
@@ -54,20 +62,21 @@ func newClassifier(shape partition.Image, classes int, rng *rand.Rand) (*classif
 }
 
 // fit fits a classifier. The same images give the same classifier.
-func fit(ctx context.Context, x *idx.Images, classes int) (*classifier, error) {
+func (y yardstick) fit(ctx context.Context, x *idx.Images, classes int) (*classifier, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x13a9e))
-	c, err := newClassifier(x.Shape, classes, rng)
+	c, err := y.start(x.Shape, classes, rng)
 	if err != nil {
 		return nil, err
 	}
-	adams := []*optimizer.Adam{optimizer.NewAdam(c.features.Params(), rate), optimizer.NewAdam(c.head.Params(), rate)}
+	adams := []*optimizer.Adam{optimizer.NewAdam(c.features.Params(), y.rate),
+		optimizer.NewAdam(c.head.Params(), y.rate)}
 	for _, a := range adams {
 		a.Beta1, a.Beta2 = 0.9, 0.999
 	}
 	target := make([]float32, batchSize*classes)
 	grad := make([]float32, batchSize*classes)
 	var batch []float32
-	for range epochs {
+	for epoch := range y.epochs {
 		order := rng.Perm(x.Len())
 		for lo := 0; lo < len(order); lo += batchSize {
 			if err := ctx.Err(); err != nil {
@@ -84,6 +93,9 @@ func fit(ctx context.Context, x *idx.Images, classes int) (*classifier, error) {
 			c.heads.CrossEntropy(grad[:n*classes], raw, target[:n*classes], n)
 			c.features.Backward(c.head.Backward(grad[:n*classes], true, true), true, false)
 			for _, a := range adams {
+				if y.falls {
+					a.Rate = y.rate * (1 - (float64(epoch)+float64(lo)/float64(len(order)))/float64(y.epochs))
+				}
 				a.Step()
 			}
 		}
@@ -108,7 +120,8 @@ func (c *classifier) look(ctx context.Context, x *idx.Images) (features, probabi
 		return nil, nil, fmt.Errorf("images of %d x %d x %d for a classifier of %d x %d x %d",
 			x.Shape.Height, x.Shape.Width, x.Shape.Channels, c.shape.Height, c.shape.Width, c.shape.Channels)
 	}
-	features, probabilities = mat.NewDense(x.Len(), featureCount, nil), mat.NewDense(x.Len(), c.classes, nil)
+	width := c.features.Out()
+	features, probabilities = mat.NewDense(x.Len(), width, nil), mat.NewDense(x.Len(), c.classes, nil)
 	var batch []float32
 	for lo := 0; lo < x.Len(); lo += batchSize {
 		if err := ctx.Err(); err != nil {
@@ -123,7 +136,7 @@ func (c *classifier) look(ctx context.Context, x *idx.Images) (features, probabi
 		classes := make([]float32, len(rows)*c.classes)
 		c.heads.Forward(classes, c.head.Forward(seen, len(rows)), len(rows), nil) // softmax heads draw nothing
 		for k, i := range rows {
-			widen(features.RawRowView(i), seen[k*featureCount:])
+			widen(features.RawRowView(i), seen[k*width:])
 			widen(probabilities.RawRowView(i), classes[k*c.classes:])
 		}
 	}

@@ -66,6 +66,23 @@ func TestImagesTellGoodFromBad(t *testing.T) {
 	if !(good.FrechetDistance*5 < bad.FrechetDistance) {
 		t.Errorf("distances: good %v, bad %v", good.FrechetDistance, bad.FrechetDistance)
 	}
+	// Wrong labels do not change the images, only which images each class has.
+	swapped := strokes(3, 1500, 20, false)
+	for i := range swapped.Classes {
+		swapped.Classes[i] = 1 - swapped.Classes[i]
+	}
+	wrong, err := quality(ctx, swapped, test, train, 2)
+	testkit.Must(t, err)
+	if wrong.FrechetDistance != good.FrechetDistance || !(*good.FrechetByClass*5 < *wrong.FrechetByClass) {
+		t.Errorf("distances by class: good %v, swapped %v", *good.FrechetByClass, *wrong.FrechetByClass)
+	}
+	one := strokes(3, 20, 20, false)
+	for i := range one.Classes {
+		one.Classes[i] = 0
+	}
+	if q, err := quality(ctx, one, test, train, 2); err != nil || q.FrechetByClass != nil {
+		t.Errorf("images of one class: %+v, %v", q, err)
+	}
 }
 
 func TestImagesWithoutTrainingImages(t *testing.T) {

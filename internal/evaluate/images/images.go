@@ -66,17 +66,9 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 	return e, nil
 }
 
-// Accuracy is the first of these figures alone: the share of the test images that a classifier trained on other
-// images recognizes.
-func Accuracy(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
-	if err := (Input{Synthetic: train, Test: test, Train: test}).check(); err != nil {
-		return 0, fmt.Errorf("images: %w", err)
-	}
-	return accuracyOf(ctx, train, test, classes)
-}
-
-func accuracyOf(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
-	student, err := fit(ctx, train, classes)
+// accuracyOf is the share of test images that a classifier trained on other images recognizes.
+func (y yardstick) accuracyOf(ctx context.Context, train, test *idx.Images, classes int) (float64, error) {
+	student, err := y.fit(ctx, train, classes)
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +108,7 @@ func (in Input) compare(ctx context.Context) (*evaluate.ImageQuality, error) {
 	if judgeOn == nil {
 		judgeOn, test = halves(test)
 	}
-	judge, err := fit(ctx, judgeOn, in.Classes)
+	judge, err := small.fit(ctx, judgeOn, in.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -129,17 +121,20 @@ func (in Input) compare(ctx context.Context) (*evaluate.ImageQuality, error) {
 		return nil, err
 	}
 	real := against{test: test, features: features, judge: judge}
-	if q.AccuracySynthetic, q.ScoreSynthetic, q.FrechetDistance, err = real.of(ctx, in.Synthetic); err != nil {
+	of, err := real.of(ctx, in.Synthetic)
+	if err != nil {
 		return nil, err
 	}
+	q.AccuracySynthetic, q.ScoreSynthetic, q.FrechetDistance, q.FrechetByClass = of.accuracy, of.score, of.distance,
+		of.byClass
 	if in.CoinFlips == nil {
 		return q, nil
 	}
-	right, score, distance, err := real.of(ctx, in.CoinFlips)
-	if err != nil {
+	if of, err = real.of(ctx, in.CoinFlips); err != nil {
 		return nil, fmt.Errorf("coin flips: %w", err)
 	}
-	q.AccuracyCoinFlips, q.ScoreCoinFlips, q.FrechetCoinFlips = &right, &score, &distance
+	q.AccuracyCoinFlips, q.ScoreCoinFlips, q.FrechetCoinFlips, q.ByClassCoinFlips = &of.accuracy, &of.score,
+		&of.distance, of.byClass
 	return q, nil
 }
 
@@ -151,20 +146,66 @@ type against struct {
 	judge    *classifier
 }
 
+// figures are those of one set of images; byClass may be nil.
+type figures struct {
+	accuracy, score, distance float64
+	byClass                   *float64
+}
+
 // of trains a classifier on images to measure its accuracy on the real ones, and lets the judge look at them.
-func (a against) of(ctx context.Context, x *idx.Images) (right, score, distance float64, err error) {
-	if right, err = accuracyOf(ctx, x, a.test, a.judge.classes); err != nil {
-		return 0, 0, 0, err
+func (a against) of(ctx context.Context, x *idx.Images) (f figures, err error) {
+	if f.accuracy, err = small.accuracyOf(ctx, x, a.test, a.judge.classes); err != nil {
+		return f, err
 	}
 	features, probabilities, err := a.judge.look(ctx, x)
 	if err != nil {
-		return 0, 0, 0, err
+		return f, err
 	}
-	if score, err = measure.ClassifierScore(probabilities); err != nil {
-		return 0, 0, 0, err
+	if f.score, err = measure.ClassifierScore(probabilities); err != nil {
+		return f, err
 	}
-	distance, err = measure.Frechet(a.features, features)
-	return right, score, distance, err
+	if f.distance, err = measure.Frechet(a.features, features); err != nil {
+		return f, err
+	}
+	f.byClass, err = a.byClass(features, x.Classes)
+	return f, err
+}
+
+// byClass is the mean over the classes of the Fréchet distance between their images:
+//
+//	(1/C) sum_c |mean(a_c) - mean(b_c)|^2 + tr(A_c + B_c - 2 (A_c B_c)^(1/2))
+//
+// with a_c and b_c the features of real and of other images of class c, and A_c and B_c their covariances. It is nil
+// where a class has less than two images.
+func (a against) byClass(features *mat.Dense, classes []int) (*float64, error) {
+	mean := 0.0
+	for c := range a.judge.classes {
+		real, other := ofClass(a.features, a.test.Classes, c), ofClass(features, classes, c)
+		if real == nil || other == nil {
+			return nil, nil
+		}
+		distance, err := measure.Frechet(real, other)
+		if err != nil {
+			return nil, err
+		}
+		mean += distance / float64(a.judge.classes)
+	}
+	return &mean, nil
+}
+
+// ofClass are the features of the images of one class; nil for less than two.
+func ofClass(features *mat.Dense, classes []int, class int) *mat.Dense {
+	var all []float64
+	n, width := 0, features.RawMatrix().Cols
+	for i, c := range classes {
+		if c == class {
+			all, n = append(all, features.RawRowView(i)...), n+1
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	return mat.NewDense(n, width, all)
 }
 
 // halves splits images at random, in the same way each time.

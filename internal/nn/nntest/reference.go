@@ -16,6 +16,12 @@ func Forward(t testing.TB, in nn.Shape, specs []nn.Spec, params [][]float64, x [
 		params = params[1:]
 		return p
 	}
+	y, _ := forward(t, in, specs, take, x)
+	return y
+}
+
+// forward is Forward with the next parameters from take. It returns the shape of the outputs too.
+func forward(t testing.TB, in nn.Shape, specs []nn.Spec, take func() []float64, x []float64) ([]float64, nn.Shape) {
 	shape := in
 	for _, s := range specs {
 		switch s := s.(type) {
@@ -40,6 +46,19 @@ func Forward(t testing.TB, in nn.Shape, specs []nn.Spec, params [][]float64, x [
 			shape.Channels += s.Width
 		case nn.Reshape:
 			shape = nn.Shape(s)
+		case nn.Pixel:
+			y, pixels := make([]float64, shape.Channels), shape.Height*shape.Width
+			for i, v := range x {
+				y[i%shape.Channels] += v / float64(pixels)
+			}
+			x, shape = y, nn.Vector(shape.Channels)
+		case nn.Residual:
+			y, to := forward(t, shape, s.Body, take, x)
+			around, _ := forward(t, shape, s.Shortcut, take, x)
+			for i, v := range around {
+				y[i] += v
+			}
+			x, shape = y, to
 		case nn.LeakyReLU:
 			x = Mapped(x, func(v float64) float64 { return math.Max(v, 0) + float64(s)*math.Min(v, 0) })
 		case nn.Activation:
@@ -51,7 +70,7 @@ func Forward(t testing.TB, in nn.Shape, specs []nn.Spec, params [][]float64, x [
 			t.Fatalf("no reference of %T", s)
 		}
 	}
-	return x
+	return x, shape
 }
 
 func refConv(s nn.Conv2D, in nn.Shape, w, b, x []float64) ([]float64, nn.Shape) {

@@ -92,11 +92,11 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(at(0, 0, 0.3), codes.FailedPrecondition, "rate 0.3", "pays for rate 0.25")
 	refused(at(0, 4, 0.25), codes.FailedPrecondition, "rate 0.25", "pays for rate 0.5")
 	refused(at(0, 3, 0.25), codes.FailedPrecondition, "entry 3",
-		"pays for scores, and the round asks for discriminator")
-	refused(at(0, 5, 0.25), codes.FailedPrecondition, "has a plan of 5 entries, and the round names entry 5")
+		"pays for scores, but the round asks for discriminator")
+	refused(at(0, 5, 0.25), codes.FailedPrecondition, "has a plan of 5 entries, but the round uses entry 5")
 	refused(at(0, math.MaxUint32, 0.25), codes.FailedPrecondition, "names entry 4294967295")
 	refused(roundtest.Paid(spec, "", roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), nil)),
-		codes.FailedPrecondition, "entry 0", "pays for discriminator, and the round asks for scores")
+		codes.FailedPrecondition, "entry 0", "pays for discriminator, but the round asks for scores")
 	paysFor(0, at(0, 0, 0.25), 2)
 	refused(at(1, 0, 0.25), codes.ResourceExhausted, "the run's plan has 1", "1 of them are used and 1 more were asked")
 	paysFor(3, roundtest.Paid(spec, runspec.Selections, roundtest.ScoreRound(spec.Name, 1, roundtest.Units(0, 0), nil)),

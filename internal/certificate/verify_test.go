@@ -83,7 +83,7 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 			c.Study = &study.Block{Name: "s", Title: "t", Purpose: "p", Permit: "n", Contact: "c",
 				Expires: "2099-01-31", SHA256: sha}
 		}, ErrFacts},
-		{"a study that is none", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
+		{"an invalid study", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
 		{"a purpose", func(c *Certificate) { c.Purpose = "research" }, ErrFacts},
 		{"fewer teachers", func(c *Certificate) { c.Teachers, c.TeachersLeast = 199, 0 }, ErrFacts},
 		{"coin flips", func(c *Certificate) { c.Votes = VotesCoin }, ErrFacts},

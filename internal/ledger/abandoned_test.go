@@ -50,7 +50,7 @@ func TestVerifyRefusesWrongAbandonedQuestions(t *testing.T) {
 		"of a round that was released": {func(w *writer) {
 			w.release("one", 0, shares)
 			w.abandon("one", 0, shares)
-		}, "released before"},
+		}, "already released"},
 		"of a round that is not due": {func(w *writer) { w.abandon("one", 1, shares) }, "without gaps"},
 		"beyond the budget": {func(w *writer) {
 			for range 3 {

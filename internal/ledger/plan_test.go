@@ -100,7 +100,7 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			w.release("one", 0, shares)
 			w.release("one", 1, shares)
 		}},
-		{"other noise", "do not cost", byPLD, false, func(w *writer) {
+		{"other noise", "do not match", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, sampled(0.02, 50, 1))
 		}},

@@ -212,7 +212,7 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	before := stored(t, out)
 	testkit.Must(t, os.Remove(filepath.Join(out, "state", "student.safetensors")))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil ||
-		!strings.Contains(err.Error(), "was released and its answer dropped") ||
+		!strings.Contains(err.Error(), "was released, and its answer was deleted") ||
 		!strings.Contains(err.Error(), "--out") {
 		t.Errorf("error %v", err)
 	}

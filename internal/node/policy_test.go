@@ -163,7 +163,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 			t.Fatalf("facts %+v", f)
 		}
 		if err := n.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "("+rule+")") ||
-			!strings.Contains(err.Error(), "does not join") {
+			!strings.Contains(err.Error(), "cannot join") {
 			t.Errorf("%s: the node ended with %v", rule, err)
 		}
 		r := voteRound("r", 1)
@@ -268,7 +268,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		"nothing: here": "unknown field"} {
 		writePolicy(t, c, broken)
 		said := func() bool {
-			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(),
+			return slices.ContainsFunc(log.FilterMessage("round waits for this site for a new reason").All(),
 				func(l observer.LoggedEntry) bool {
 					return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
 				})

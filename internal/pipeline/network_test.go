@@ -177,7 +177,7 @@ func TestLoadModelNamesAnUnknownKind(t *testing.T) {
 		return h
 	}))
 	if _, err := loaded(dir); err == nil ||
-		!strings.Contains(err.Error(), `a model of kind "tree" is not known to this program, which knows network`) {
+		!strings.Contains(err.Error(), `a model of kind "tree" is unknown; this program supports network`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -68,18 +68,18 @@ func (r Round) Paid() error {
 
 // ErrState is wrapped by errors about what a node stores between rounds. Their details name the site's files and
 // stay there: only this text leaves.
-var ErrState = errors.New("the node cannot keep its teachers' state; its log says why")
+var ErrState = errors.New("the node cannot store its teachers' state; its log says why")
 
 // ErrUnknown says that a node does not know the kind.
-var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
+var ErrUnknown = errors.New("the question has a kind that is unknown to this node; update the node")
 
 // errStreams is a streaming node's answer to a question that needs its records in memory.
-var errStreams = errors.New("this node reads its records for each question and answers no fits and selections, and " +
-	"from a database sums of all records alone; leave it out of the run, or have its site remove stream")
+var errStreams = errors.New("this node streams its records and answers no fits or selections (with a database: only " +
+	"sums of all records); leave it out of the run, or have its site remove stream")
 
 // errPushes is the answer of a node whose database counts to other questions.
-var errPushes = errors.New("this node has its database count, and answers the questions of the pipeline marginals " +
-	"and of the figure of quality alone; leave it out of the run, or have its site remove sql.pushdown")
+var errPushes = errors.New("this node counts in its database (sql.pushdown), and answers only questions of pipeline " +
+	"marginals and of the quality figure; leave it out of the run, or have its site remove sql.pushdown")
 
 // Typed makes the Read of a kind whose parameters are a message of type P.
 func Typed[P proto.Message](read func(*Public, P) (*Checked, error)) func(*Public, []byte) (*Checked, error) {
@@ -99,7 +99,7 @@ const maxMessages = 1 << 15
 // Unmarshal reads parameters from outside.
 func Unmarshal(raw []byte, params proto.Message) error {
 	if n := messages.Count(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
-		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round",
+		return fmt.Errorf("the question has more than %d nested messages; ask for less in a round",
 			maxMessages)
 	}
 	if err := proto.Unmarshal(raw, params); err != nil {
@@ -107,7 +107,7 @@ func Unmarshal(raw []byte, params proto.Message) error {
 			"install matching versions of node, aggregator and student", err)
 	}
 	if len(params.ProtoReflect().GetUnknown()) > 0 {
-		return fmt.Errorf("%w: its parameters have fields that are not known here", ErrUnknown)
+		return fmt.Errorf("%w: its parameters have unknown fields", ErrUnknown)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func NewRegistry(kinds ...Kind) Registry {
 	r := Registry{}
 	for _, k := range kinds {
 		if _, taken := r[k.Name]; taken {
-			panic(fmt.Sprintf("two kinds of questions are named %q", k.Name))
+			panic(fmt.Sprintf("two kinds of questions have the name %q", k.Name))
 		}
 		r[k.Name] = k
 	}

@@ -16,11 +16,10 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 	fit := Round{Round: 4, Kind: "fit", Stage: "fit", Entries: 15, Queries: 1, Answered: 1}
 	const (
 		trained  = "In 1 round, all 64 questions were answered."
-		selected = "After the training 2 selections of one of the stored discriminators were made"
-		network  = "A network that rows are weighted by learned from 1 sum over samples of the records, each of 31 " +
-			"numbers with noise."
-		fifteen = "The coefficients of the regression that rows are weighted by, 15 numbers in all, were released " +
-			"with noise."
+		selected = "After the training, 2 selections of one of the stored discriminators were"
+		network  = "The weighting network learned from 1 sum over samples of the records, each of 31 numbers with " +
+			"noise."
+		fifteen = "The coefficients of the weighting regression, 15 numbers in total, were released with noise."
 	)
 	for name, c := range map[string]struct {
 		rounds []Round

@@ -176,7 +176,7 @@ func TestWhatComesIsTheRuns(t *testing.T) {
 		"other rows": {want: "altered", alter: func(b proof.Bundle) {
 			b["synthetic.csv"] = []byte("age,label\n")
 		}},
-		"a file too many": {want: "x.csv: no signed list names it", alter: func(b proof.Bundle) {
+		"a file too many": {want: "x.csv: no signed list includes it", alter: func(b proof.Bundle) {
 			b["x.csv"] = []byte("x")
 		}},
 		"another authority's": {roots: x509.NewCertPool(), want: "signatures.json"},

@@ -92,7 +92,7 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 		"has its study beside it":         {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
 		"study: ":                         {string(s.RunFile), ""},
 		"pipeline: study heart":           {string(s.RunFile) + "pipeline: gpate\n", studyText},
-		"more than the budget of study":   {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
+		"exceeds the budget of study":     {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
 		"study.sha256: the run.yaml says": {string(s.RunFile), studyText + "# other\n"},
 		`does not allow stage "selections"`: {string(s.RunFile) + "pipeline: pategan\npost: [pgb]\n",
 			studyText},
@@ -114,10 +114,10 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 
 func TestRunsThatCannotBeSubmitted(t *testing.T) {
 	for want, text := range map[string]string{
-		"data: names files":                good + "data: [{site: north, file: a.csv}]\n",
-		"evaluate.test: names files":       good + "evaluate: {test: a.csv}\n",
-		"evaluate.train: names files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
-		"evaluate.coin_flips: names files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
+		"data: files":                good + "data: [{site: north, file: a.csv}]\n",
+		"evaluate.test: files":       good + "evaluate: {test: a.csv}\n",
+		"evaluate.train: files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
+		"evaluate.coin_flips: files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
 		"on a line of its own": "{name: r1, schema: schema.yaml, privacy: {epsilon: 1, delta: 1e-5}, " +
 			"teachers: 4}\n",
 		"privacy.unit":          replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),

@@ -101,7 +101,7 @@ func TestRulesOfMaskedRunsThatCannotWork(t *testing.T) {
 		"least_colluding: 1":                       "datasets[0].least_colluding: says nothing of runs without masks",
 		"masked: true, least_sites: -1":            "datasets[0].least_sites: -1 is no number of sites",
 		"masked: true, least_colluding: 200":       "datasets[0].least_colluding: 200 is no number of sites",
-		"peers: [{site: east}]":                    `datasets[0].peers[0].key: "" is no SHA-256 in hex`,
+		"peers: [{site: east}]":                    `datasets[0].peers[0].key: "" is not a SHA-256 in hex`,
 		"peers: [{site: EAST, key: x}]":            "datasets[0].peers[0].site: ",
 		strings.Replace(peers, "south", "east", 1): `datasets[0].peers[1].site: "east" stands there twice`,
 		strings.Replace(peers, strings.ToUpper(keyOf("south").Hex()), keyOf("east").Hex(), 1): "datasets[0].peers[1]." +

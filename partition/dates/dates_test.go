@@ -81,7 +81,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		"DD.MM":            "without all of the coarser ones",
 		"YYYY-DD":          "without all of the coarser ones",
 		"YYYY-MM-DD hh:ss": "without all of the coarser ones",
-		"YYYY-MM-DD MM":    "MM is there twice",
+		"YYYY-MM-DD MM":    "MM is listed twice",
 		"YYYYMD":           "M without a leading zero stands before another field",
 		"YYYY-MMM-DD":      "MMM means nothing",
 		"YYYYY":            "YYYYY means nothing",

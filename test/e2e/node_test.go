@@ -82,7 +82,7 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 			alone.Round, alone.Teachers, allTeachers)
 	}
 	south.signal(syscall.SIGCONT)
-	south.awaitLog("round went on without this node", nil)
+	south.awaitLog("round continued without this node", nil)
 
 	south.awaitLog("answered", func(l clustertest.Line) bool { return l.Round > alone.Round+1 })
 	south.kill()

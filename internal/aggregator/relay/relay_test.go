@@ -62,7 +62,7 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 	refused(t, err, codes.ResourceExhausted, "try again")
 	r.Withdraw(o)
 	_, err = r.Open(t.Context(), submission())
-	refused(t, err, codes.FailedPrecondition, "is away since "+time.Now().UTC().Format("2006-01-02T"))
+	refused(t, err, codes.FailedPrecondition, "has been disconnected since "+time.Now().UTC().Format("2006-01-02T"))
 	r.Patience = time.Hour
 	o = testkit.Value(r.Offer(source))
 	asked := make(chan error, 1)

@@ -120,7 +120,7 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 	}{
 		"all of it": {policy, "pategan", 0.9, "allows all of it", "allowed"},
 		"by hand": {strings.Replace(policy, "automatic", "by-hand", 1), "pategan", 0.9,
-			"once somebody at the site approves", "approves the run"},
+			"after a person at the site approves", "approves the run"},
 		"a part":   {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
 		"pipeline": {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
 		"rows": {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9,
@@ -162,7 +162,7 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	testkit.Must(t, err)
 	q := r.Questions[0]
 	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "under masks") ||
-		!strings.HasSuffix(q.Verdict, "; 0 times, if each is opened 4 times, as it may") ||
+		!strings.HasSuffix(q.Verdict, "; up to 0 times, because each may be opened 4 times") ||
 		q.FitsAtLeast != 0 {
 		t.Errorf("question %+v", q)
 	}
@@ -198,7 +198,7 @@ func TestARehearsalOfAStream(t *testing.T) {
 	r, err := New(c, stream, s)
 	testkit.Must(t, err)
 	if fit := r.Questions[len(r.Questions)-1]; r.Policy != refusesPart || fit.Fits != 0 || fit.FitsAtLeast != 0 ||
-		!strings.HasPrefix(fit.Verdict, "refused: this node reads its records for each question") {
+		!strings.HasPrefix(fit.Verdict, "refused: this node streams its records") {
 		t.Errorf("policy %q of a fit: %+v", r.Policy, fit)
 	}
 	if _, err := os.Stat(c.State); err == nil {

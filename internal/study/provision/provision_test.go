@@ -119,7 +119,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			key := testkit.Read(t, filepath.Join(dir, "worker", "student-worker.key"))
 			testkit.Must(t, os.WriteFile(filepath.Join(dir, "students", "lab", "student-lab.key"), key, 0o600))
 			return dir
-		}, "do not belong together"},
+		}, "do not match"},
 		"another site's kit": {path, func(t *testing.T) string {
 			dir := made(t)
 			raw := testkit.Read(t, filepath.Join(dir, "kits", "south.zip"))

@@ -39,7 +39,7 @@ columns:
     kind: integer
     lower: TODO
     upper: 4
-`: `schema, line 3: there is still TODO in a (lower); write what holds by public knowledge, not by a look at the ` +
+`: `schema, line 3: there is still TODO in a (lower); write what is known publicly, not from the ` +
 			`rows, and remove source: TODO`,
 		`columns:
   - {name: b, kind: binary, source: file}

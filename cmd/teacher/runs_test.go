@@ -115,7 +115,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"purpose: study 12 (stated by the student; not checked)\n", "  1 x embedding: gaussian sigma 20\n",
 		"noise: standard deviation 20 x the maximum contribution of one record; fewer than 40 cannot be detected in " +
 			"one release (2 x 20)\n",
-		"seen before noise is added by: the aggregator alone",
+		"seen before noise is added by: only the aggregator",
 		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
 		"tell whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
@@ -123,11 +123,11 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"study: Heart failure (heart), ends on 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
 			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
 			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
-		"  study      met  allowed: runs of any study that goes on, and of none\n", "(nfilter.tab of DataSHIELD",
+		"  study      met  allowed: runs of any current study, and runs without a study\n", "(nfilter.tab of DataSHIELD",
 	}, "runs", "asked")
 	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
-	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision took its place\n"}, signed("ann")...)
+	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision replaced it\n"}, signed("ann")...)
 	says([]string{"is approved by Dr. ann, Dr. ben until "}, signed("ben")...)
 	testkit.Must(t, enforcer.Ask(asks(t, config, nil)))
 	says([]string{`"hidden_once":40`, `"rule":"pipelines","met":true`, `"approvals":2,"approvals_needed":2`,

@@ -197,13 +197,13 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	for i := range 3 {
 		testkit.Must(t, open(lab, i))
 	}
-	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
+	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 open runs")
 	testkit.Must(t, open(lab, 0)) // one too many
 	testkit.Must(t, open(c.studentAs(t, "eve"), 4))
 	testkit.Must(t, c.stop()) // the next leader knows what is open, too
 	c.start(Options{})
 	lab = c.student(t)
-	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
+	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 open runs")
 	for i := range 3 {
 		lab.close(t, fmt.Sprintf("r%d", i))
 	}

@@ -120,7 +120,7 @@ func TestSitesAreAdmitted(t *testing.T) {
 	_, err = desk.PublishRoster(ctx, two)
 	testkit.Must(t, err)
 	_, err = desk.PublishRoster(ctx, one)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "of generation 2")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "has generation 2")
 	without, _ := c.admit(t, c.certs, d, 3, sites)
 	_, err = desk.PublishRoster(ctx, without)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, `the new roster drops site "south"`)

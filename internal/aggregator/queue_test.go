@@ -267,7 +267,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	}()
 	testkit.Eventually(t, "a round", func() bool { return c.server.rounds.Datasets[d].OpenRounds() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "was opened without the queue", "\"student\"", "by force")
 	r, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
 	testkit.Must(t, err)
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
@@ -451,7 +451,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if taken.GetName() != "a" || taken.GetClaim() == run.GetClaim() {
 		t.Errorf("back under its name it got %v", taken)
 	}
-	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "no longer this worker's") {
+	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "this worker no longer has its claim") {
 		t.Errorf("with an old claim it got %v", end)
 	}
 	// A worker with another name waits until the grace period ends.

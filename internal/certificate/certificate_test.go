@@ -208,7 +208,7 @@ func TestParseRefuses(t *testing.T) {
 		{"empty votes", swap(`"teachers": 200`, `"teachers": 200,
   "votes": ""`), "line 29 "},
 		{"no note", strings.Split(good, ",\n  \"note\"")[0] + "\n}\n", "line 28 "},
-		{"another note", swap("computed afterwards", "guaranteed beforehand"), "line 29 "},
+		{"another note", swap("computed after the run", "guaranteed beforehand"), "line 29 "},
 		{"created", swap(`"created": "2026`, `"created": "around 2026`), "created"},
 		{"count zero", swap(`"count": 1`, `"count": 0`), "count 0"},
 		{"votes", swap(`"teachers": 200`, `"votes": "dice"`), "votes"},

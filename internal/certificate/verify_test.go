@@ -36,7 +36,7 @@ func TestVerifyAnUnknownPipeline(t *testing.T) {
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("a certificate of another program's pipeline: %v", err)
 	}
-	if err := c.KnownPipeline(); err == nil || !strings.Contains(err.Error(), `pipeline "alchemy" is not known`) {
+	if err := c.KnownPipeline(); err == nil || !strings.Contains(err.Error(), `pipeline "alchemy" is unknown`) {
 		t.Errorf("KnownPipeline says %v", err)
 	}
 	c.Mechanisms[1].Parameters["sigma"] = 113
@@ -45,7 +45,7 @@ func TestVerifyAnUnknownPipeline(t *testing.T) {
 	}
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	testkit.Must(t, err)
-	if _, err := New(facts(), verified); err == nil || !strings.Contains(err.Error(), `"alchemy" is not known`) {
+	if _, err := New(facts(), verified); err == nil || !strings.Contains(err.Error(), `"alchemy" is unknown`) {
 		t.Errorf("a new certificate: %v", err)
 	}
 }

@@ -446,9 +446,9 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 	})), "peers: ")
 	h.refused("alone", h.permit("north", h.spec(func(s *conclavev1.RunSpec) {
 		s.Masked.Members, s.Masked.Quorum, s.Masked.Colluding = s.Masked.Members[1:2], 1, 0
-	})), "not sensibly")
+	})), "no valid description")
 	h.refused("two could open", h.permit("north", h.spec(func(s *conclavev1.RunSpec) { s.Masked.Quorum = 2 })),
-		"not sensibly")
+		"no valid description")
 }
 
 // A process that starts again has another run key, with its state folder or an empty one: of an attempt of before

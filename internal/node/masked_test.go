@@ -196,7 +196,7 @@ func TestAMaskedAnswerIsChargedBeforeItIsOpened(t *testing.T) {
 			n = p.node()
 		}
 	}
-	if m := p.attempt(n, 2).GetRefusal(); !strings.Contains(m.GetReason(), "all that run r planned") {
+	if m := p.attempt(n, 2).GetRefusal(); !strings.Contains(m.GetReason(), "all questions that run r planned") {
 		t.Errorf("a third round: %v", m)
 	}
 }

@@ -107,7 +107,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
 	counts.Planned = 1
 	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
-	refused(askUnder(t, n, r, termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be passed")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be exceeded")
 	if exists(c, "run-r.safetensors") {
 		t.Error("teachers learned from a round that was refused")
 	}

@@ -88,7 +88,7 @@ func TestBadDictionaries(t *testing.T) {
 		`{"tables": {"a": {}, "b": {}}}`: "the metadata has several tables",
 		`{"resources": [{}, {}]}`:        "the package has several resources",
 		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `d, column "a": type "geojson" has no kind`,
-		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is not known`,
+		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is unknown`,
 		"name,type\n\xff,integer\n":                                   "d: not a text file in UTF-8",
 	} {
 		_, err := parseDictionary([]byte(text), "d")

@@ -368,12 +368,11 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as " +
 			"CSV, " +
 			"Parquet or .xlsx",
-		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end with CR only, as on old Macintoshes; save the file with " +
 			"line ends LF or CRLF",
-		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; " +
-			"remove " +
-			"that line; the delimiter is told from the header",
-		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, as a file has that is no text; " +
+		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is for Excel (sep=), not a header; remove that " +
+			"line; the delimiter is detected from the header",
+		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, so this is not a text file; " +
 			"write " +
 			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
 		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header; if the first " +

@@ -31,7 +31,7 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 		"all": {[]Round{start, votes, selection, selection, sum, fit}, "How far the teachers agreed",
 			[]string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
 		"of embed": {[]Round{start, sum, fit}, "What was asked",
-			[]string{"One question was asked", network, fifteen}, []string{"were answered"}},
+			[]string{"There was one question", network, fifteen}, []string{"were answered"}},
 		"dpgan's training": {[]Round{step, step}, "What was asked",
 			[]string{"In 2 rounds, all 2 questions were answered."}, []string{"A network"}},
 	} {
@@ -59,7 +59,7 @@ func TestEarlierRunsAreNamed(t *testing.T) {
 		t.Errorf("a run by itself: %q", says)
 	}
 	p.Certificate.Earlier = []string{"first"}
-	if says := explained(t, p).Whom; !strings.Contains(says, "first too, from which this run went on") {
+	if says := explained(t, p).Whom; !strings.Contains(says, "first, which this run continued") {
 		t.Errorf("a stage: %q", says)
 	}
 }

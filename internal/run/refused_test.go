@@ -53,7 +53,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 50}", "lambda of lnmax falls"},
 		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 1e-13}", "lambda"},
 		{schemaText, votes + "pategan: {noise: 0.5}", "pategan.noise: 0.5 is below 1"},
-		{schemaText, votes + "pategan: {noise: 2}", "set pategan.noise"},
+		{schemaText, votes + "pategan: {noise: 2}", "change pategan.noise"},
 		{schemaText, votes + "pategan: {noise: 10, labels: 2}", ""},
 		{schemaText, votes + "pategan: {noise: 60, labels: 100000}", ""},
 		{schemaText, votes + "pategan: {noise: 1e12}", "sigma"},
@@ -62,7 +62,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		// Gradients.
 		{wideText, gpate + "gpate: {noise: 6, rounds: 1000}", ""},
 		{wideText, gpate + "gpate: {noise: 0.5}", "run.yaml: gpate.noise: 0.5 is too expensive for one round"},
-		{wideText, gpate + "gpate: {noise: 0.5}", "set gpate.noise otherwise"},
+		{wideText, gpate + "gpate: {noise: 0.5}", "change gpate.noise"},
 		{wideText, gpate + "gpate: {noise: 1e-9}", "gradients: "},
 		{wideText, gpate + "gpate: {noise: 1e9}", "gradients: "},
 		{wideText, gpate + "gpate: {answers: histogram, mechanism: gnmax, directions: 3, records: 12, noise: 2}",
@@ -104,7 +104,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{single, embed + "warm_start: {embed: 0}", ""},
 		{wideText, embed + "embed: {noise: 3.7}", "run.yaml: embed.noise: 3.7 is too small"},
 		{wideText, embed + "embed: {noise: 1e-9}", "embed.noise: 1e-09 is too small"},
-		{wideText, embed + "embed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too much"},
+		{wideText, embed + "embed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too large"},
 		{imageSchema, embed + "embed: {features: {columns: 1}}",
 			"run.yaml: embed.features: columns and pairs are for tables only"},
 		{wideText, embed + "warm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
@@ -157,7 +157,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{wideOf(397), fitted + "weighting: {noise: laplace}", ""},
 
 		// Stages that the schema does not allow.
-		{weight, "weights: dp-mlp", `run.yaml: weights: dp-mlp: weights of rows stand in a column "weight": the ` +
+		{weight, "weights: dp-mlp", `run.yaml: weights: dp-mlp: weights of rows need a column "weight": the ` +
 			"schema has a column of this name"},
 		{weight, "weights: dp-mlp\nweighting: {use: resample}", ""},
 		{imageSchema, gpate + "weights: dp-mlp",

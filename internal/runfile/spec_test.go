@@ -86,7 +86,7 @@ func TestSpecsThatCannotWork(t *testing.T) {
 		"share negative": {good + "data: [{site: a, file: a, share: -0.1}]\n", "data[0].share: -0.1 is not"},
 		"share above 1":  {good + "data: [{site: a, file: a, share: 1.5}]\n", "data[0].share: 1.5 is not"},
 		"sorted by a column": {good + "data: [{site: a, file: a, stream: true, sorted_by: who}]\n",
-			`data[0].sorted_by: "who" is not known; use unit`},
+			`data[0].sorted_by: "who" is unknown; use unit`},
 		"sorted in memory": {good + "data: [{site: a, file: a, sorted_by: unit}]\n",
 			"data[0].sorted_by: only for streamed files"},
 		"sorted records": {good + "data: [{site: a, file: a, stream: true, sorted_by: unit}]\n",

@@ -62,7 +62,7 @@ func TestWhatAStudyDoesNotAllow(t *testing.T) {
 	wrong := strings.NewReplacer("epsilon: 1,", "epsilon: 3, unit: patient,", "site: south", "site: east").Replace(
 		ofStudy) + "pipeline: embed\n"
 	_, err := loadOf(t, wrong, studyText)
-	for _, want := range []string{"pipeline: study heart (", "allows marginals, and not \"embed\"",
+	for _, want := range []string{"pipeline: study heart (", "allows marginals, not \"embed\"",
 		"privacy.unit: study heart", "(2, 1e-05) for all its runs", `"east" is not a site of`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want one that says %q", err, want)

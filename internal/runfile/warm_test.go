@@ -46,7 +46,7 @@ func TestAnotherWarmStart(t *testing.T) {
 		"pipeline: pategan\nother: {warm_start: 0.3}": {of: "other", field: "other.warm_start"},
 		"pipeline: dpgan\nother: {warm_start: 0.3}":   {of: "other", field: "other.warm_start"},
 		"pipeline: embed":                             {},
-		"pipeline: embed\nother: {warm_start: 0.3}":   {wrong: "pipeline embed takes none"},
+		"pipeline: embed\nother: {warm_start: 0.3}":   {wrong: "pipeline embed takes no warm start"},
 		"pipeline: other\nother: {warm_start: 0.3}": {wrong: "pipeline other needs no warm " +
 			"start"},
 		"pipeline: gpate\nwarm_start: {embed: 0.1}\nother: {warm_start: 0.1}": {wrong: "a run has one warm start"},

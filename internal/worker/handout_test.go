@@ -122,7 +122,7 @@ func TestAWorkerHandsOutItsFolders(t *testing.T) {
 		t.Errorf("of an empty folder: %v", err)
 	}
 	testkit.Must(t, stop())
-	if !j.has("run not handed out", `"run":"b"`) {
+	if !j.has("run not sent", `"run":"b"`) {
 		t.Errorf("the log has\n%s", strings.Join(j.lines(), "\n"))
 	}
 }

@@ -53,7 +53,7 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	log.saysOfNoEnd(t)
 }
 
-// elsewhere is an aggregator that gave a run to one worker and says that another has it.
+// elsewhere is an aggregator that gave a run to one worker and says that another has claimed it.
 type elsewhere struct {
 	conclavev1.UnimplementedRunServiceServer
 	finished atomic.Int32
@@ -115,7 +115,7 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	if n := service.finished.Load(); n != 0 {
 		t.Errorf("the run was ended %d times", n)
 	}
-	if !said.has("run left", `worker \"v\" has it`) {
+	if !said.has("run left", `worker \"v\" has claimed it`) {
 		t.Errorf("the log is\n%s", strings.Join(said.lines(), "\n"))
 	}
 	said.saysOfNoEnd(t)

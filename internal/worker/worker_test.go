@@ -176,7 +176,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	c.submit("waits-for-teachers", same)
 	stop, _ := c.work(c.config)
 	for name, want := range map[string]string{
-		"renamed": `is of run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2",
+		"renamed": `is for run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2",
 		"spying": "evaluate.test: files", "no-yaml": "run.yaml", "no-field": `unknown field "shell"`,
 	} {
 		r := c.await(name, in(conclavev1.RunState_RUN_STATE_FAILED))

@@ -90,7 +90,7 @@ func TestManyKindsOfViolations(t *testing.T) {
 	_, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
 	if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) != 22 || lines[0] !=
 		"t.csv: 50 cells cannot be read, in 50 columns:" ||
-		lines[21] != "  and 30 kinds more, which show when these are fixed" {
+		lines[21] != "  and 30 kinds more, shown after these are fixed" {
 		t.Errorf("error %v", err)
 	}
 }

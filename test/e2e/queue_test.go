@@ -152,7 +152,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("fetch: exit code %d, %q, %q", code, out, stderr)
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 1 ||
-		!strings.Contains(stderr, "second.zip exists; name another path, or replace it with --force") {
+		!strings.Contains(stderr, "second.zip already exists; give another path, or replace it with --force") {
 		t.Errorf("fetch again: exit code %d, %q", code, stderr)
 	}
 	packed := filepath.Join(c.dir, "packed.zip")
@@ -248,18 +248,18 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	awaitRound(aggregator, 5)
 	first.kill()
 	second := c.startWorker("w2", out)
-	second.awaitLog("going on from the checkpoint", nil)
+	second.awaitLog("continuing from the checkpoint", nil)
 	awaitRound(aggregator, 12)
 	second.stop()
 	if r := c.show(j.name); r.State != "waiting" || !strings.Contains(r.Reason, `"w2" returned it`) || r.Claims != 2 {
 		t.Errorf("after its worker was stopped the run is %+v", r)
 	}
 	third := c.startWorker("w3", out)
-	third.awaitLog("going on from the checkpoint", nil)
+	third.awaitLog("continuing from the checkpoint", nil)
 	awaitRound(aggregator, 20)
 	third.kill()
 	again := c.startWorker("w3", out) // with its old name, it need not wait
-	again.awaitLog("going on from the checkpoint", nil)
+	again.awaitLog("continuing from the checkpoint", nil)
 	again.awaitLog("run done", nil)
 	if r := c.show(j.name); r.State != "done" || r.Worker != "w3" || r.Rounds != j.rounds+1 || r.Claims != 4 {
 		t.Errorf("at last the run is %+v", r)

@@ -92,7 +92,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	lines := strings.SplitAfter(string(raw), "\n")
 	testkit.Must(t, os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600))
 	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 ||
-		!strings.Contains(stderr, "was shortened") {
+		!strings.Contains(stderr, "was truncated") {
 		t.Errorf("a shortened ledger: %d %s", code, stderr)
 	}
 	stop(south, aggregator)

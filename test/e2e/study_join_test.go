@@ -89,7 +89,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	if !strings.Contains(thief.text(), "a request, with the key "+key+"; if nobody here made it") {
 		t.Errorf("the second join does not tell of the first:\n%s", thief.text())
 	}
-	p.fails(first, "its request with the key "+stolen+" took the place of this one")
+	p.fails(first, "a request with the key "+stolen+" replaced this one")
 	south := p.start("south", "teacher join south.zip --data "+filepath.Base(built.south))
 	confirm := func(site, key string) string {
 		return " --confirm " + site + "=" + strings.ReplaceAll(key, " ", "")[:certs.LeastFingerprint]
@@ -103,7 +103,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 
 	first = p.start("north", join+" --confirm-roster "+strings.Repeat("0", 40))
 	first.found(t, readOut)
-	p.fails(thief, "took the place of this one")
+	p.fails(thief, "replaced this one")
 	admitted := p.start("operator", all)
 	if code := p.code(admitted); code != 0 {
 		t.Fatalf("admit ended with %d:\n%s", code, admitted.text())

@@ -69,7 +69,7 @@ func TestAWorkerThatDoesNotRead(t *testing.T) {
 	go func() { _, err := r.Open(t.Context(), submission()); asked <- err }()
 	testkit.Receive(t, o.Wanted())
 	r.Withdraw(o)
-	refused(t, testkit.Receive(t, asked), codes.FailedPrecondition, "broke off")
+	refused(t, testkit.Receive(t, asked), codes.FailedPrecondition, "stopped after 0 bytes")
 	testkit.Value(r.Offer(source))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -96,11 +96,11 @@ func TestRunSpecRefuses(t *testing.T) {
 		"pipeline of lines": {func(s *conclavev1.RunSpec) { s.Pipeline = "a\nb" }, "use 1 to 32 small letters"},
 		"an unknown field": {func(s *conclavev1.RunSpec) {
 			s.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
-		}, "does not know"},
+		}, "unknown fields"},
 		"an unknown field of a plan": {func(s *conclavev1.RunSpec) {
 			s.Plan[0].Mechanism.ProtoReflect().SetUnknown(
 				protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
-		}, "does not know"},
+		}, "unknown fields"},
 		"a long plan": {func(s *conclavev1.RunSpec) { s.Plan = slices.Repeat(s.Plan[:1], 65) },
 			"65 entries; the maximum is 64"},
 		"no plan":      {roundtest.Asks(), "plan has 0 entries"},

@@ -221,7 +221,7 @@ func TestLedger(t *testing.T) {
 	from.Lines = append(lines[:2:2], bytes.Replace(lines[2], []byte(`"seq":3`), []byte(`"seq":4`), 1))
 	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Not done.", "does not hold",
 		"line 3")
-	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "No run of yours")
+	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "You have no started run")
 }
 
 // A kit's certificate ends soon from the start. It only needs attention while its site has not joined.

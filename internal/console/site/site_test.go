@@ -101,7 +101,7 @@ func TestTheSitesWay(t *testing.T) {
 	}
 	decide := func(run string, form url.Values) string { return b.Post("/runs/"+run+"/decide", form.Encode()) }
 	spec := hash("asked")
-	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Not done.", "Say whether the run may begin.")
+	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Not done.", "Choose approve or deny.")
 	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}, "decision": {"approve"}, "until": {"2001-01-01"}}),
 		"Not done.", "give a later end")
 	if err := enforcer.Ask(asks(t, config, "asked")); err == nil {

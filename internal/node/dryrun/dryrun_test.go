@@ -161,7 +161,7 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	r, err := New(c, site, s)
 	testkit.Must(t, err)
 	q := r.Questions[0]
-	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "under masks") ||
+	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "and masks") ||
 		!strings.HasSuffix(q.Verdict, "; up to 0 times, because each may be opened 4 times") ||
 		q.FitsAtLeast != 0 {
 		t.Errorf("question %+v", q)

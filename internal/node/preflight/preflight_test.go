@@ -214,12 +214,12 @@ func TestProblemsAreNamed(t *testing.T) {
 		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",
 			"more partitions than privacy units"},
 		"few rows": {func(p *place) { p.rows = 49 }, Problem, "minimum rows",
-			"49 privacy units, the policy wants 50"},
+			"49 privacy units, but the policy requires 50"},
 		"few rows of one": {func(p *place) {
 			p.rows = 49
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"min_rows: 50, min_rows_per_teacher: 30}]\n")
-		}, Problem, "minimum rows", "the policy wants 30"},
+		}, Problem, "minimum rows", "but the policy requires 30"},
 		"few rows of a category": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: y, least: 60}]}]\n")
@@ -254,7 +254,7 @@ func TestProblemsAreNamed(t *testing.T) {
 			"datasets[0].pipelines"},
 		"other dataset": {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "has no dataset e"},
 		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") },
-			Problem, "site ledger", "does not name an entry"},
+			Problem, "site ledger", "does not contain an entry"},
 		"state readable": {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
 		"state a file":   {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
 		"key readable": {func(p *place) { testkit.Must(p.t, os.Chmod(p.path("certs/node-north.key"), 0o644)) },

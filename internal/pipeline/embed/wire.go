@@ -94,7 +94,7 @@ func (a *asker) Embedding(ctx context.Context, round uint64, q *Question) (*Answ
 	}
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != q.Entries || sum.Scale != uint64(bound) || release.GetTeachers() == 0 {
-		return nil, fmt.Errorf("the release of round %d does not have %d entries", release.GetRound(), q.Entries)
+		return nil, fmt.Errorf("the release of round %d does not match its %d entries", release.GetRound(), q.Entries)
 	}
 	answer := &Answer{Sum: make([]float32, q.Entries), Noise: a.released * q.Norm, Paid: pipeline.PaidBy(release)}
 	for i, v := range sum.Values {

@@ -166,7 +166,7 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	}
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != f.want.Problem.Width {
-		return nil, fmt.Errorf("the release of round %d does not have %d coefficients", release.GetRound(),
+		return nil, fmt.Errorf("the release of round %d does not match its %d coefficients", release.GetRound(),
 			f.want.Problem.Width)
 	}
 	notes.Took(pipeline.PaidBy(release))

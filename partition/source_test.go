@@ -31,8 +31,8 @@ columns:
   - {name: b, kind: binary}
   - {name: c, kind: categorical, categories: TODO}
   - {name: d, kind: TODO}
-`: `schema, line 1: there is still TODO in the label, a (source, upper), c (categories), d (kind); write what holds ` +
-			`by public knowledge, not by a look at the rows, and remove source: TODO`,
+`: `schema, line 1: there is still TODO in the label, a (source, upper), c (categories), d (kind); write what is ` +
+			`known publicly, not from the rows, and remove source: TODO`,
 		`columns:
   - {name: b, kind: binary}
   - name: a

@@ -26,7 +26,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 		"no spec": {func(q *conclavev1.SubmitRunRequest) { q.Spec = nil }, codes.InvalidArgument, "no run spec"},
 		"a large spec": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Pipeline = strings.Repeat("x", 16<<10) },
 			codes.InvalidArgument, "its spec has"},
-		"without a name": {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = nil }, codes.InvalidArgument,
+		"no file": {func(q *conclavev1.SubmitRunRequest) { q.RunYaml = nil }, codes.InvalidArgument,
 			"run.yaml has 0 bytes"},
 		"a large file": {func(q *conclavev1.SubmitRunRequest) {
 			q.RunYaml = bytes.Repeat([]byte{'a'},
@@ -55,7 +55,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 		"coin votes": {func(q *conclavev1.SubmitRunRequest) { q.Spec.CoinVotes = true }, codes.FailedPrecondition,
 			"coin votes"},
 		"too much epsilon": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Epsilon = 11.5 }, codes.FailedPrecondition,
-			"budget of dataset "small" is 11"},
+			"is 11"},
 	} {
 		q := roundtest.Submission("small", "bad")
 		c.change(q)

@@ -123,8 +123,8 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				"schema: column 2, column 3, column 4; add what is missing"},
 		"missing and unknown, surely": {"", "ward,dose,height,weight,width\nx,1,1,1,1\n",
 			line1 + `1 column is missing from the header: "age in years", and 3 columns are not in the schema: ` +
-				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add what ` +
-				"the schema does not know to its columns, or to ignore: if it is to stay unread"},
+				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add ` +
+				"them to the schema's columns, or to ignore: to leave them unread"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := partitiontest.Schema(t, c.csv+"\n"+wards)

@@ -27,7 +27,8 @@ func joinCommand() *cobra.Command {
 		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
 		Short: "join a study with the site's start kit: key, request, roster, policy, preflight",
 		Long: `Joins a study with the site's start kit. The command shows the study, makes the site's key on this
-machine, and sends a request to the aggregator. It prints the key's fingerprint: read it out to the operator by telephone.
+machine, and sends a request to the aggregator. It prints the key's fingerprint: read it out to the operator by
+telephone.
 
 The command then waits until the operator has admitted the sites. It shows who takes part, and asks a person to
 confirm that the other sites see the same roster fingerprint. It writes the certificate, the policy and the node's

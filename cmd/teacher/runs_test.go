@@ -123,7 +123,8 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"study: Heart failure (heart), ends on 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
 			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
 			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
-		"  study      met  allowed: runs of any current study, and runs without a study\n", "(nfilter.tab of DataSHIELD",
+		"  study      met  allowed: runs of any current study, and runs without a study\n", "(nfilter.tab of " +
+			"DataSHIELD",
 	}, "runs", "asked")
 	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)

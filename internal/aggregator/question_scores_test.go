@@ -68,7 +68,8 @@ func TestSelections(t *testing.T) {
 		}
 	}
 	// A faulty selection among cached sums is also detected, and costs nothing.
-	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 candidates has 2")
+	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 "+
+		"candidates has 2")
 	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
 		func(q *conclavev1.Selection) { q.Round = 1 }), nil)
 	roundtest.WantStatus(t, err, codes.NotFound, "the sums of round 1", spec.Name, "not cached")

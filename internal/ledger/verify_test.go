@@ -411,7 +411,7 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 		{"an answer too many", "do not match", confident, func(e *Entry) { e.Answered = 31 }},
 		{"an answer missing alone", "answers all of them", labels, func(e *Entry) { e.Answered = 31 }},
 		{"an unpaid query", "do not match", labels, func(e *Entry) { e.Queries, e.Answered = 33, 33 }},
-		{"no query", "of which there is one at least", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
+		{"no query", "queries must be at least 1", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
 		{"another kind's name", "do not match", labels, func(e *Entry) { e.Kind = "gradient-votes" }},
 		{"another entry", "do not match", labels, func(e *Entry) { at(e, 3) }},
 		{"confident votes as votes", "answers all of them", confident, func(e *Entry) { at(e, 1) }},

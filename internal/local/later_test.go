@@ -172,7 +172,8 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 	spec, boosted := fails("[pgb, drs]", "are from the stages before it, and epsilon")
 	_, out, err := boosted.stage(t, "again", run.LaterOptions{Post: []string{"pgb", "drs"}, Epsilon: 0.2})
 	if err == nil ||
-		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are from the stages before it") {
+		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are from the stages before "+
+			"it") {
 		t.Fatalf("stages whose rejection cannot end: %v", err)
 	}
 	if c, v := verified(t, out); c.Rows != 50 || len(v.Runs) != 2 {

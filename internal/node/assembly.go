@@ -66,7 +66,7 @@ func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	switch {
 	case !runspec.IsName(p.Run):
-		return nil, fmt.Errorf("the run's name has %d bytes and is none; "+runspec.NameRule, len(p.Run))
+		return nil, fmt.Errorf("the run's name has %d bytes and is not valid; "+runspec.NameRule, len(p.Run))
 	case p.Run != a.run || p.Round != a.round || p.Part != a.next || p.Parts != a.parts || p.Part >= p.Parts:
 		return nil, fmt.Errorf("part %d of %d of round %d of run %q is out of order; ask the round again from its "+
 			"first part", p.Part, p.Parts, p.Round, p.Run)

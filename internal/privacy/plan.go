@@ -218,7 +218,7 @@ func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 	}
 	if next.Queries < 1 || next.Answered < 0 || next.Answered > next.Queries {
 		return nil, FieldErrorf("answered",
-			"is %d of %d queries; it must be between 0 and queries, of which there is one at least", next.Answered,
+			"is %d of %d queries; it must be between 0 and queries, and queries must be at least 1", next.Answered,
 			next.Queries)
 	}
 	planned, before := p[next.Planned], int64(0)

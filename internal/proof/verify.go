@@ -278,13 +278,14 @@ func (v *verification) checkLedgerSignatures() {
 		}
 	}
 	if !aggregator {
-		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger head: whoever made the ledger, no "+
-			"signature covers it; ask for the files again")
+		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger head, so no signature covers the "+
+			"ledger; get the files again")
 	}
 	for _, site := range witnesses {
 		if missing[site] {
-			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger head: it may have been "+
-				"shown another ledger, or was not there at the run's end; run the student again when it is connected",
+			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger head: it may have "+
+				"received another ledger, or was not connected at the end of the run; run the student again when it "+
+				"is connected",
 				site))
 		}
 	}

@@ -354,7 +354,8 @@ func TestErrorsHoldNoCell(t *testing.T) {
 	for text, want := range map[string]string{
 		"":      "table.csv: the file is empty; it needs a header line with the column names, and rows",
 		"a,b\n": "table.csv: there is a header but no row; check that the whole file was copied",
-		"a,b\n1,2\nsecret1\n": "table.csv, row 2 (line 3): the row does not have the 2 cells of the header; complete or " +
+		"a,b\n1,2\nsecret1\n": "table.csv, row 2 (line 3): the row does not have the 2 cells of the header; " +
+			"complete or " +
 			"quote " +
 			"the row's cells",
 		"a,b\n1,\"secret2\n": "table.csv, row 1 (line 2): broken quotes; put a cell with quotes, delimiters or " +
@@ -368,7 +369,8 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as " +
 			"CSV, " +
 			"Parquet or .xlsx",
-		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end with CR only, as on old Macintoshes; save the file with " +
+		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end with CR only, as on old Macintoshes; save the file " +
+			"with " +
 			"line ends LF or CRLF",
 		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is for Excel (sep=), not a header; remove that " +
 			"line; the delimiter is detected from the header",

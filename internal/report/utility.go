@@ -79,9 +79,8 @@ func (t *utilityTable) settings() []finding {
 	}{
 		{t.A, "A", "Trained on real rows and tested on real rows: the ceiling."},
 		{t.B, "B", "Trained on synthetic rows and tested on real rows: the value of the synthetic rows."},
-		{t.C, "C", "Trained on synthetic rows and tested on synthetic rows: what somebody sees who has no real rows. " +
-			"It " +
-			misleads},
+		{t.C, "C", "Trained on synthetic rows and tested on synthetic rows: the figure of a user without real rows. " +
+			"It " + misleads},
 		{t.Coin, coinFlips, "As B, with rows of the same run in which coins voted in place of teachers: the result " +
 			"of learning nothing."},
 	} {

@@ -45,7 +45,8 @@ func TestVerdicts(t *testing.T) {
 			Columns: []evaluate.ColumnQuality{column(0.88)}, Baselines: between}},
 			"Fit for shares and averages", "Not fit for findings that are not checked"},
 		{"columns without a baseline", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Columns: []evaluate.ColumnQuality{column(0.88)}}}, "no other measured use", "Not fit for shares and averages"},
+			Columns: []evaluate.ColumnQuality{column(0.88)}}}, "no other measured use", "Not fit for shares and " +
+			"averages"},
 		{"one bad column", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Columns: []evaluate.ColumnQuality{column(1), column(1), column(1), column(1), column(0.79)}}},
 			"no other measured use", "Not fit for shares and averages"},
@@ -56,12 +57,15 @@ func TestVerdicts(t *testing.T) {
 			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},
 			"Fit for relations between two columns", "and never"},
 		{"one bad pair", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Pairs: []evaluate.PairTrend{pair(1), pair(1), pair(0.69)}}}, "no other measured use", "Not fit for relations " +
-			"between two columns"},
+			Pairs: []evaluate.PairTrend{pair(1), pair(1), pair(0.69)}}}, "no other measured use",
+			"Not fit for relations " +
+				"between two columns"},
 		{"predictions near real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Utility: models(&evaluate.Ranking{AUROC: 0.6}, 0.59)}}, "Fit for training models of the label", "and never"},
+			Utility: models(&evaluate.Ranking{AUROC: 0.6}, 0.59)}}, "Fit for training models of the label",
+			"and never"},
 		{"predictions far from real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Utility: models(&evaluate.Ranking{AUROC: 0.9}, 0.75)}}, "no other measured use", "Not fit for training models"},
+			Utility: models(&evaluate.Ranking{AUROC: 0.9}, 0.75)}}, "no other measured use", "Not fit for training " +
+			"models"},
 		{"predictions without a ceiling", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Utility: models(nil, 0.71)}}, "Fit for training models of the label", "and never"},
 		{"new combinations", Page{Certificate: c, Evaluation: &evaluate.Evaluation{

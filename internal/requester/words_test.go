@@ -11,7 +11,8 @@ func TestWordsAboutAQuorum(t *testing.T) {
 	for want, q := range map[string]*conclavev1.Quorum{
 		"the run needs 10 teachers, and 9 are connected now; it starts when enough are connected\n": {
 			TeachersNeeded: 10, TeachersLive: 9},
-		"the run needs 2 member sites, and 0 are connected now; it starts when enough are connected\n": {SitesNeeded: 2},
+		"the run needs 2 member sites, and 0 are connected now; it starts when enough are " +
+			"connected\n": {SitesNeeded: 2},
 	} {
 		if got := QuorumText(q); got != want {
 			t.Errorf("%v: %q", q, got)

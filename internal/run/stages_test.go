@@ -73,7 +73,8 @@ func TestStagesThatCannotWork(t *testing.T) {
 		weighted("logreg"): "weights: logreg is NOT PRIVATE, but the release is marked private; set release.private: " +
 			"false for a comparison, or use logreg-debiased",
 		weighted("mlp"): "weights: mlp is NOT PRIVATE",
-		weighted("mlp") + "release: {private: false}\n":    "weights: mlp needs the real rows of evaluate.train; set it",
+		weighted("mlp") + "release: {private: false}\n": "weights: mlp needs the real rows of evaluate.train; " +
+			"set it",
 		weighted("logreg") + "release: {private: false}\n": "weights: logreg needs the real rows of evaluate.train",
 		boosted + "weights: discriminator\n": "weights: discriminator: post: pgb already selects rows by " +
 			"discriminators",

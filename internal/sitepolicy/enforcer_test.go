@@ -76,9 +76,11 @@ func TestRulesRefuseByName(t *testing.T) {
 		leaving string
 		waiting bool
 	}{
-		"no terms":        {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "no valid description", false},
-		"no price":        {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "no valid description", false},
-		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "no valid description", false},
+		"no terms": {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "no valid description",
+			false},
+		"no price": {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "no valid description", false},
+		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "no valid description",
+			false},
 		"a word that moves the cursor": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.Guarantee = "none\x1b[2K"
 		}, "no valid description", false},
@@ -86,7 +88,8 @@ func TestRulesRefuseByName(t *testing.T) {
 			r.Spec.Pipeline = "pate\u202egan"
 		}, "no valid description", false},
 		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "no valid description", false},
-		"nobody asks":      {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "no valid description", false},
+		"nobody asks": {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "no valid description",
+			false},
 		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "no valid description",
 			false},
 		"other schema": {RuleTerms, allowed, func(r *Request) {
@@ -298,7 +301,8 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
 		_, err := people.Decide("r", spec, Decision{Approve: true, By: "ann"})
 		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) ||
-			!strings.Contains(err.Error(), "has no spec that starts with") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
+			!strings.Contains(err.Error(), "has no spec that starts with") || !strings.Contains(err.Error(),
+			r.SpecSHA256[:12]) {
 			t.Errorf("spec %q: %v", spec, err)
 		}
 	}

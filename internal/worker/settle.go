@@ -97,7 +97,7 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 // giveBack returns a run to the queue, and logs whether the aggregator knows.
 func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why string, err error) (told bool) {
 	if told = held.GiveBack(); told {
-		log.Log(level, "run given back: "+why, zap.Error(err))
+		log.Log(level, "run returned: "+why, zap.Error(err))
 	} else {
 		log.Warn("run left: "+why+"; the aggregator could not be told, and takes the run back after its worker_grace",
 			zap.Error(err))
@@ -107,7 +107,7 @@ func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why stri
 
 // giveUp returns a run because of the worker's own problem, which it returns.
 func giveUp(held *student.Held, log *zap.Logger, err error) error {
-	if giveBack(held, log, zap.ErrorLevel, "this worker cannot go on", err) {
+	if giveBack(held, log, zap.ErrorLevel, "this worker cannot continue", err) {
 		return fmt.Errorf("run %q was returned: %w", held.Run.GetName(), err)
 	}
 	return fmt.Errorf("run %q was left; the aggregator returns it to the queue after its worker_grace: %w",

@@ -163,7 +163,7 @@ func TestBadTables(t *testing.T) {
 		{"a title", "zebra\n\n\"zebra\n7731\"\n" + header + good, 0, 1, "",
 			"the header is not the first line but line 5; remove the lines above"},
 		{"rows with semicolons", header + good + "2;north;50;1;1;3\n", 2, 3, "",
-			`the row has the delimiter ";", but the header has another; write`},
+			`the row has the delimiter ";", but the header has another; use`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := DecodeCSV(s, strings.NewReader(tc.text), "t.csv", Options{})

@@ -91,8 +91,10 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"windows-1252": {"", encoded(t, charmap.Windows1252, wardRows), "t.csv, line 2: the text is not UTF-8; " +
 			"save the file as UTF-8, or write csv: {encoding: latin1} in the schema"},
 		"windows-1252 in the header": {"", "w\xe4rd,dose,age in years\n", line1 + "the text is not UTF-8; save"},
-		"CR alone":                   {"", strings.ReplaceAll(wardRows, "\n", "\r"), line1 + "the lines end with CR only"},
-		"sep=":                       {"", "sep=,\n" + wardRows, line1 + "the first line is for Excel (sep=), not a header"},
+		"CR alone": {"", strings.ReplaceAll(wardRows, "\n", "\r"), line1 + "the lines end with CR " +
+			"only"},
+		"sep=": {"", "sep=,\n" + wardRows, line1 + "the first line is for Excel (sep=), not a " +
+			"header"},
 		"JSON": {"", `[{"ward": "Süd"}]`, "t.csv: this is JSON; write the table as CSV or " +
 			"Parquet"},
 		"another delimiter than said": {`csv: {delimiter: ","}`, strings.ReplaceAll(wardRows, ",", ";"),
@@ -113,7 +115,7 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
 		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
 			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
-				`column is not in the schema: "x"; name one of them exactly as the schema does; add what the schema`},
+				`column is not in the schema: "x"; name one of them exactly as the schema does; add them to the`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",

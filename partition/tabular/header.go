@@ -17,7 +17,7 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	switch {
 	case len(m.alike) > 0: // reported below
 	case m.known == 0 && b.source.sure:
-		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
+		return b.fail("", "the table has none of the schema's columns", "name the columns as the schema does")
 	case m.known == 0:
 		// The first line may be a record, so the error does not quote it.
 		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")

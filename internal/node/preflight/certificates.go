@@ -67,7 +67,8 @@ func (c *checker) checkRevoked(f certs.Files) {
 		return
 	}
 	if _, err := tlsconfig.NewClientCredentials(f); err != nil {
-		c.distrust("revoked", "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
+		c.distrust("revoked", "get the newest list from the authority's operator, and copy it to "+
+			f.Revoked, "%v", err)
 		return
 	}
 	c.ok("revoked", "%s can be used", f.Revoked)

@@ -112,7 +112,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 	refused{pass, sums, "leave it out", invalid}.check(t, "a pass")
 	beyond := roundtest.VoteRound("r", 1, 1)
 	beyond.Planned = 2
-	if _, err := parse(beyond, plain); fault.Code(err) != refuses || !strings.Contains(err.Error(), "names entry 2") {
+	if _, err := parse(beyond, plain); fault.Code(err) != refuses || !strings.Contains(err.Error(), "uses entry 2") {
 		t.Errorf("an entry beyond the plan: %v", err)
 	}
 	for name, bad := range roundtest.BadVectors() {

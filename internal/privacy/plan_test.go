@@ -308,7 +308,7 @@ func TestCheckDatasetPlan(t *testing.T) {
 		{"no plan", "needs a run with filter pld", ErrPlan, byPLD, nil, 0, FilterGDP},
 		{"over the dataset's budget", "over budget", ErrOverBudget, less, nil, 0, FilterPLD},
 		{"as if unsampled", "filter, gdp (rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, FilterPLD},
-		{"on top of the spending", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
+		{"on top of the spending", "filter, rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
 			1, FilterPLD},
 	} {
 		if price, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) ||

@@ -60,7 +60,7 @@ func TestVerifyRefusesWrongAbandonedQuestions(t *testing.T) {
 		"after the end": {func(w *writer) {
 			w.close("one")
 			w.abandon("one", 0, shares)
-		}, "closed before"},
+		}, "already closed"},
 	} {
 		w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 		w.open("one", privacy.Budget{Epsilon: 3, Delta: 1e-5})

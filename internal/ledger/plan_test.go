@@ -110,7 +110,7 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			w.prices["one"] = 0
 			w.release("one", 0, plan[1].Worst(1)[0])
 		}},
-		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
+		{"a plan that cannot end", "filter, gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
 		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`,
 			privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) {
 				one(w)

@@ -285,16 +285,16 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 			w.deltas["one"] = 1e-5
 			w.close("one")
 		}},
-		{"opened twice", "opened before", 3, func(w *writer) {
+		{"opened twice", "already opened", 3, func(w *writer) {
 			w.open("one", budget)
 			w.open("one", budget)
 		}},
-		{"closed twice", "closed before", 4, func(w *writer) {
+		{"closed twice", "already closed", 4, func(w *writer) {
 			w.open("one", budget)
 			w.close("one")
 			w.close("one")
 		}},
-		{"charged after it was closed", "closed before", 5, func(w *writer) {
+		{"charged after it was closed", "already closed", 5, func(w *writer) {
 			w.open("one", budget)
 			w.release("one", 0, labels)
 			w.close("one")

@@ -54,7 +54,7 @@ func (d datasetRecord) due(run string) []privacy.Event {
 // was charged needs no record. The error matches [privacy.ErrOverBudget] if the worst case does not fit the budget of
 // the run or of the dataset; others are those of [Store.Charge].
 func (s *Store) Ask(ctx context.Context, lead *Leadership, q Question) error {
-	const op = "note a question"
+	const op = "record a question"
 	return s.amend(ctx, op, lead, q.Run, q.Round, func(l *loaded, stored *mvccpb.KeyValue) (*amendment, error) {
 		if before, open := l.dataset.Asked[q.Run]; stored != nil || open && before.is(q.Round, q.Digest) {
 			return nil, nil
@@ -120,7 +120,7 @@ type amendment struct {
 }
 
 // errOvertaken means that an amendment must be decided again.
-var errOvertaken = errors.New("the state behind the decision has changed")
+var errOvertaken = errors.New("the state changed in the meantime")
 
 // amend commits the amendment that step returns for a run and its dataset, at the end of the dataset's ledger; if it is
 // nil, nothing is written. stored is the release of a round, nil if there is none. Step is repeated if another writer

@@ -87,7 +87,7 @@ func TestChargesBesideOtherWriters(t *testing.T) {
 			testCharge("first", 1, "answer")); err != nil || string(release) != "answer" || entry.Seq != 7 {
 			t.Fatalf("%q, entry %d, %v", release, entry.Seq, err)
 		}
-		// The record of the second run is older than the ledger's end.
+		// The record of the second run is older than the ledger head.
 		if _, entry, err := c.store.Charge(testkit.Within(t), c.lead,
 			testCharge("second", 2, "answer")); err != nil || entry.Seq != 8 {
 			t.Fatalf("entry %d, %v", entry.Seq, err)

@@ -46,8 +46,8 @@ func (s *Store) Charge(ctx context.Context, lead *Leadership, c Charge) ([]byte,
 			op, c.Round, c.Run, ErrTooLarge)
 	}
 	if c.Forget > c.Round {
-		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: it would forget the rounds below %d; forget "+
-			"what comes before the round, at most", op, c.Round, c.Run, c.Forget)
+		return nil, ledger.Entry{}, fmt.Errorf("%s round %d of run %q: it cannot drop rounds below %d; drop only "+
+			"rounds before itself", op, c.Round, c.Run, c.Forget)
 	}
 	sum := sha256.Sum256(c.Release)
 	var release []byte

@@ -222,10 +222,10 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 		return damaged(err)
 	}
 	if v.Head != record.Head.Hash {
-		return damaged(errors.New("its last entry is not the head"))
+		return damaged(errors.New("its last entry is not the ledger head"))
 	}
 	if !slices.Equal(v.Events, record.Spent) {
-		return damaged(errors.New("its releases are not the dataset's total"))
+		return damaged(errors.New("its releases do not add up to the dataset's total"))
 	}
 	for name, total := range v.Runs {
 		run, err := s.Run(ctx, name)
@@ -246,7 +246,7 @@ func (s *Store) audit(ctx context.Context, record datasetRecord) error {
 				slices.Equal(run.Used, total.Used) && slices.Equal(run.Spent, total.Events)
 		}
 		if !same {
-			return damaged(fmt.Errorf("it does not agree with the record of run %q", name))
+			return damaged(fmt.Errorf("it does not match the record of run %q", name))
 		}
 	}
 	return nil

@@ -67,8 +67,8 @@ func (s *Store) StoreRequest(ctx context.Context, lead *Leadership, q SiteReques
 				return false, err
 			}
 			if held, ok := roster.Keys[q.Site]; ok && held != q.Key {
-				return false, fmt.Errorf("%w: site %q is admitted with another key, %s; go on in the folder that has "+
-					"it, or ask the operator for a certificate (conclave site approve)", ErrEnroll, q.Site, held)
+				return false, fmt.Errorf("%w: site %q was admitted with another key, %s; use the folder with that "+
+					"key, or ask the operator for a certificate (conclave site approve)", ErrEnroll, q.Site, held)
 			}
 		}
 		q.Received, q.Replaced = ledger.FormatTime(s.now()), 0
@@ -98,7 +98,7 @@ func orTooMany(err error, dataset string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %d sites asked to be admitted to dataset %q, the most that may", ErrEnroll, MaxSites,
+	return fmt.Errorf("%w: %d sites have asked for admission to dataset %q, which is the maximum", ErrEnroll, MaxSites,
 		dataset)
 }
 
@@ -190,13 +190,13 @@ func (s *Store) PublishRoster(ctx context.Context, lead *Leadership, r Roster) e
 			return true, nil
 		}
 		if r.Generation != stands.Generation+1 {
-			return false, fmt.Errorf("%w: the current roster is of generation %d, and this one of %d; list the "+
-				"requests again", ErrEnroll, stands.Generation, r.Generation)
+			return false, fmt.Errorf("%w: the current roster has generation %d, and this one %d; list the requests "+
+				"again", ErrEnroll, stands.Generation, r.Generation)
 		}
 		for site, held := range stands.Keys {
 			if r.Keys[site] != held {
-				return false, fmt.Errorf("%w: site %q is admitted, and missing or with another key in the new roster; "+
-					"revoke a site that leaves (conclave site revoke)", ErrEnroll, site)
+				return false, fmt.Errorf("%w: the new roster drops site %q or changes its key; to remove a site, "+
+					"revoke its certificate (conclave site revoke)", ErrEnroll, site)
 			}
 		}
 		value, err := encode(r)

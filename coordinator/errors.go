@@ -26,7 +26,7 @@ var (
 	// ErrNoRun: no run of this name was opened.
 	ErrNoRun = errors.New("no such run")
 	// ErrRunExists: a run of this name was opened or submitted with another spec, or has ended.
-	ErrRunExists = errors.New("a run of this name exists")
+	ErrRunExists = errors.New("a run with this name exists")
 	// ErrRunOpen: the run has not ended.
 	ErrRunOpen = errors.New("the run is open")
 	// ErrRunClosed: the run was closed; only stored releases are available.
@@ -35,11 +35,11 @@ var (
 	// [ForgottenError].
 	ErrForgotten = errors.New("the release was dropped")
 	// ErrForeignManifest: a node returned with other data; see [ManifestMismatchError].
-	ErrForeignManifest = errors.New("not the node that was admitted first")
+	ErrForeignManifest = errors.New("not the node that was first admitted")
 	// ErrEnroll: a site's request is not allowed, or a roster is not the next one. Nothing was written.
-	ErrEnroll = errors.New("not possible with the current roster")
+	ErrEnroll = errors.New("not allowed with the current roster")
 	// ErrBadName: a name cannot be part of a key.
-	ErrBadName = errors.New("unusable name")
+	ErrBadName = errors.New("invalid name")
 	// ErrTooLarge: a value exceeds what every etcd accepts. Nothing was written.
 	ErrTooLarge = errors.New("too large for etcd")
 	// ErrCorrupt: the content of etcd is not what this package wrote.
@@ -57,7 +57,7 @@ type UnavailableError struct {
 }
 
 func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("%s: %v at %s: %v; check that it runs and can be reached, then ask again",
+	return fmt.Sprintf("%s: %v at %s: %v; check that etcd runs and is reachable, then try again",
 		e.Op, ErrUnavailable, strings.Join(e.Endpoints, ", "), e.Err)
 }
 
@@ -73,8 +73,7 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("dataset %q was opened with %s %s, now it is %s; these never change during a dataset's life: "+
-		"put the old value back",
+	return fmt.Sprintf("dataset %q was opened with %s %s, and now it is %s; it cannot change: restore the old value",
 		e.Dataset, e.Field, e.Stored, e.Given)
 }
 
@@ -86,8 +85,8 @@ type ForgottenError struct {
 }
 
 func (e *ForgottenError) Error() string {
-	return fmt.Sprintf("round %d of run %q was released and its answer dropped when the student said that it no "+
-		"longer needs it; continue from the newest checkpoint, or open a run with another name",
+	return fmt.Sprintf("round %d of run %q was released, and its answer was deleted because the student no longer "+
+		"needed it; continue from the newest checkpoint, or open a run with another name",
 		e.Round, e.Run)
 }
 
@@ -99,8 +98,8 @@ type ManifestMismatchError struct {
 }
 
 func (e *ManifestMismatchError) Error() string {
-	return fmt.Sprintf("node %q of site %q came back to dataset %q with another %s; a node keeps its data and "+
-		"partitions for the life of a dataset: start it with its old data file, key and partition count",
+	return fmt.Sprintf("node %q of site %q returned to dataset %q with another %s; data and partitions of a node "+
+		"cannot change: start it with its old data file, key and number of teachers",
 		e.Node, e.Site, e.Dataset, e.Field)
 }
 
@@ -124,8 +123,8 @@ func (s *Store) wrap(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("%s: etcd's database is full: %w; compact and defragment it, or raise its quota", op, err)
 	}
 	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
-		return fmt.Errorf("%s: etcd does not allow it: %w; give the user that the certificate names a role for the "+
-			"keys under %s", op, err, s.config.Prefix)
+		return fmt.Errorf("%s: etcd denied permission: %w; grant the certificate's user a role for the keys under "+
+			"%s", op, err, s.config.Prefix)
 	}
 	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
 		return fmt.Errorf("%s: %w: %w", op, ErrTooLarge, err)

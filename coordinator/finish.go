@@ -28,10 +28,10 @@ type End struct {
 func (s *Store) Finish(ctx context.Context, lead *Leadership, name string, end End) (q Submission, err error) {
 	const op = "finish run"
 	if !end.State.Final() {
-		return q, fmt.Errorf("%s %q: %q is no end", op, name, end.State)
+		return q, fmt.Errorf("%s %q: %q is not a final state", op, name, end.State)
 	}
 	if len(end.Results) > maxResults {
-		return q, fmt.Errorf("%s %q: %d files; %d are the most", op, name, len(end.Results), maxResults)
+		return q, fmt.Errorf("%s %q: %d files; the maximum is %d", op, name, len(end.Results), maxResults)
 	}
 	err = update(func() (bool, error) {
 		var kv *mvccpb.KeyValue

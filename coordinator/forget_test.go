@@ -55,7 +55,7 @@ func TestForget(t *testing.T) {
 			var forgotten *ForgottenError
 			if !errors.Is(err, ErrForgotten) || !errors.As(err, &forgotten) || forgotten.Round != round ||
 				!strings.Contains(err.Error(),
-					fmt.Sprintf(`round %d of run "first" was released and its answer dropped`, round)) {
+					fmt.Sprintf(`round %d of run "first" was released, and its answer was deleted`, round)) {
 				t.Errorf("round %d was charged again: %v", round, err)
 			}
 		}

@@ -77,7 +77,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 			}
 			if record.Name != name && !s.awaitGone(ctx, record.Address, revision) {
 				if ctx.Err() != nil {
-					return nil, fmt.Errorf("lead: %q leads and did not go: %w", record.Name, context.Cause(ctx))
+					return nil, fmt.Errorf("lead: %q leads and did not resign: %w", record.Name, context.Cause(ctx))
 				}
 			} else if err := s.depose(ctx, leader); err != nil {
 				return nil, err
@@ -174,7 +174,7 @@ func (l *Leadership) keep() error {
 	l.keeper.Go(func() {
 		for range alive {
 		}
-		l.end(fmt.Errorf("%w: the lease was not renewed in time or is gone", ErrNotLeader))
+		l.end(fmt.Errorf("%w: the lease was not renewed in time, or was revoked", ErrNotLeader))
 	})
 	l.keeper.Go(func() {
 		if err := l.watch(); err != nil {
@@ -226,6 +226,6 @@ func (l *Leadership) Resign(ctx context.Context) error {
 }
 
 func (l *Leadership) over(op string) error {
-	return fmt.Errorf("%s: %w: the leadership of %q with fence %d is over; nothing was written",
+	return fmt.Errorf("%s: %w: the leadership of %q with fence %d has ended; nothing was written",
 		op, ErrNotLeader, l.name, l.Fence())
 }

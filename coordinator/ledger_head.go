@@ -32,9 +32,9 @@ type RollbackError struct {
 
 func (e *RollbackError) Error() string {
 	return fmt.Sprintf("%v: %v of dataset %q is not in its ledger, which ends with %v: etcd was restored from a "+
-		"backup that is too old, or begun anew, and what was spent since would be spent again; "+
-		"restore a newer backup, as docs/backup.md has it; where the old one is meant, each site accepts it with "+
-		"`teacher accept-ledger`", ErrRollback, e.Seen, e.Dataset, e.Last)
+		"backup that is too old, or recreated, and later spending would be repeated; restore a newer backup "+
+		"(docs/backup.md), or have each site accept the old one with `teacher "+
+		"accept-ledger`", ErrRollback, e.Seen, e.Dataset, e.Last)
 }
 
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
@@ -42,7 +42,7 @@ func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 // CheckHead checks that a dataset's ledger holds the entry that was seen, with a [*RollbackError] otherwise. It returns
 // the ledger's last entry.
 func (s *Store) CheckHead(ctx context.Context, dataset string, seen LedgerHead) (last LedgerHead, err error) {
-	const op = "look for a ledger entry"
+	const op = "look up a ledger entry"
 	if err := checkName("dataset", dataset); err != nil {
 		return LedgerHead{}, err
 	}

@@ -51,7 +51,7 @@ func (s *Store) AdmitNode(ctx context.Context, lead *Leadership, n Node) error {
 		return err
 	}
 	if n.Manifest == "" || n.SchemaSHA256 == "" || n.Teachers == 0 {
-		return fmt.Errorf("%s %q of site %q: manifest, schema hash and number of teachers must be given",
+		return fmt.Errorf("%s %q of site %q: manifest, schema hash and number of teachers are required",
 			op, n.Name, n.Site)
 	}
 	value, err := encode(n)

@@ -34,7 +34,7 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 		Name: r.Name, Dataset: r.Dataset, Spec: r.Spec, Budget: r.Budget, Plan: r.Plan, By: r.By, Student: r.Student,
 	}
 	if len(r.Facts.Earlier) > ledger.MaxEarlier {
-		return false, fmt.Errorf("%s %q: it goes on from %d runs, and %d are the most", op, r.Name,
+		return false, fmt.Errorf("%s %q: it continues %d runs; the maximum is %d", op, r.Name,
 			len(r.Facts.Earlier), ledger.MaxEarlier)
 	}
 	// Computed once, because it takes some tenths of a second.
@@ -55,11 +55,12 @@ func (s *Store) OpenRun(ctx context.Context, lead *Leadership, r Run) (existing 
 				return false, err
 			}
 			if stored.Removed {
-				return false, fmt.Errorf("%w, and was removed: %q; give the new run another name", ErrRunExists, r.Name)
+				return false, fmt.Errorf("%w, and was removed: %q; choose another name for the new "+
+					"run", ErrRunExists, r.Name)
 			}
 			if field := opened.differs(stored); field != "" {
-				return false, fmt.Errorf("%w with another %s: %q; give the new run another name, or put its "+
-					"old spec back", ErrRunExists, field, r.Name)
+				return false, fmt.Errorf("%w with another %s: %q; choose another name for the new run, or restore "+
+					"its old spec", ErrRunExists, field, r.Name)
 			}
 			return true, nil
 		}
@@ -115,7 +116,7 @@ func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
 		}
 		mine := cmp.Or(before.Student, before.By) == cmp.Or(r.Student, r.By)
 		if err != nil || before.Dataset != r.Dataset || !before.Closed || !mine {
-			return fmt.Errorf("%s %q: %w: %q, which it goes on from, is no closed run of the same student and dataset",
+			return fmt.Errorf("%s %q: %w: it continues %q, which is not a closed run of the same student and dataset",
 				op, r.Name, ErrNoRun, name)
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Store) goesOn(ctx context.Context, op string, r Run) error {
 // stays unchanged.
 func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cmp, error) {
 	if kv == nil && r.Claim != "" {
-		return clientv3.Cmp{}, fmt.Errorf("%w: run %q is not in the queue, and is opened with a claim; leave it out",
+		return clientv3.Cmp{}, fmt.Errorf("%w: run %q has a claim but is not in the queue; open it without a claim",
 			ErrQueue, r.Name)
 	}
 	if kv == nil {
@@ -136,7 +137,7 @@ func (r Run) asQueued(key string, kv *mvccpb.KeyValue, opened bool) (clientv3.Cm
 	switch {
 	case err != nil:
 	case q.State.Final() && !opened:
-		err = fmt.Errorf("%w: run %q was in the queue and ended (%s); give the new run another name",
+		err = fmt.Errorf("%w: run %q was in the queue and has ended (%s); choose another name for the new run",
 			ErrRunExists, r.Name, q.State)
 	case q.State.Final(): // it is closed
 	case q.State == Waiting || r.Claim != q.Claim:
@@ -185,7 +186,7 @@ func (d datasetRecord) makesRoom(r Run) error {
 		return nil
 	}
 	if err := d.Budget.Room(d.due(r.Name), r.Budget); err != nil {
-		return fmt.Errorf("its budget does not fit the rest of the dataset's budget: %w", err)
+		return fmt.Errorf("its budget exceeds what is left of the dataset's budget: %w", err)
 	}
 	return nil
 }

@@ -118,15 +118,15 @@ func TestOpenRunRefusesPlans(t *testing.T) {
 		{"no plan by another filter", "0 entries", privacy.Budget{Epsilon: 3, Delta: 1e-5}, func(r *Run) {
 			r.Budget.Filter, r.Plan = "", nil
 		}, nil},
-		{"a run by another filter on a dataset by pld", "takes a run with filter pld", byPLD, func(r *Run) {
+		{"a run by another filter on a dataset by pld", "needs a run with filter pld", byPLD, func(r *Run) {
 			r.Budget.Filter = ""
 		}, privacy.ErrPlan},
-		{"an open count", "is not known beforehand", byPLD, func(r *Run) {
+		{"an open count", "is not known in advance", byPLD, func(r *Run) {
 			r.Plan = privacy.Plan{plan[0], {Kind: "votes", Mechanism: privacy.Event{Kind: privacy.GNMax, Sigma: 900}}}
 		}, privacy.ErrPlan},
 		{"over its budget", "the whole plan", byPLD, func(r *Run) { r.Budget = few }, privacy.ErrOverBudget},
 		{"over the dataset's", "the whole plan", few, func(r *Run) {}, privacy.ErrOverBudget},
-		{"samples on a dataset by gdp", "filter is gdp: rdp suits samples, pld a dataset of one run",
+		{"samples on a dataset by gdp", "filter, gdp (rdp suits samples, pld a dataset of one run)",
 			privacy.Budget{Epsilon: 1, Delta: 1e-5}, func(r *Run) {}, privacy.ErrOverBudget},
 		{"an event that cannot be planned", "confident-gnmax", byPLD, func(r *Run) {
 			r.Plan = privacy.Plan{{Kind: "votes", Count: 3,
@@ -158,7 +158,7 @@ func TestOneRunOnADatasetByPLD(t *testing.T) {
 	second.Plan = plan[:1]
 	for range 2 {
 		if _, err := s.OpenRun(ctx, lead, second); !errors.Is(err, privacy.ErrPlan) ||
-			!strings.Contains(err.Error(), "has one run") {
+			!strings.Contains(err.Error(), "can have only one run") {
 			t.Errorf("a second run: %v", err)
 		}
 		mustClose(t, s, lead, "one")

@@ -68,7 +68,7 @@ type Room struct {
 // no others are read. Use it for estimates and for the order of the queue: OpenRun decides which run may be opened,
 // and Charge what is charged.
 func (s *Store) Room(ctx context.Context, dataset string, opened map[string]bool) (Room, error) {
-	const op = "look for room"
+	const op = "look up the remaining budget"
 	if err := checkName("dataset", dataset); err != nil {
 		return Room{}, err
 	}

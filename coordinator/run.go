@@ -128,7 +128,8 @@ func (s *Store) load(ctx context.Context, op, run string, more ...string) (*load
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if l.run.Dataset != dataset {
-		return nil, fmt.Errorf("%s: %w: run %q was of dataset %q and is of %q; restore etcd from a backup",
+		return nil, fmt.Errorf("%s: %w: run %q belonged to dataset %q and now belongs to %q; restore etcd from a "+
+			"backup",
 			op, ErrCorrupt, run, dataset, l.run.Dataset)
 	}
 	return l, nil

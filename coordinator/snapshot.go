@@ -59,7 +59,7 @@ func (n *Snapshot) CheckRoom(release int) error {
 	if release > MaxRelease ||
 		base64.StdEncoding.EncodedLen(min(release, maxInline))+totals+chargeFrame > maxRequest {
 		return fmt.Errorf("make room for a release: %w: a release of run %q may take %d bytes and the totals of "+
-			"dataset %q take %d, more than %d together; ask fewer queries in a round",
+			"dataset %q take %d, together more than %d; ask fewer queries in a round",
 			ErrTooLarge, l.run.Name, release, l.run.Dataset, totals, maxRequest)
 	}
 	return nil

@@ -115,7 +115,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.Endpoints = c.Embedded.Endpoints()
 	}
 	if len(c.Endpoints) == 0 {
-		return nil, errors.New("etcd: no endpoints given")
+		return nil, errors.New("etcd: no endpoints; give at least one")
 	}
 	if c.Prefix == "" {
 		c.Prefix = defaultPrefix
@@ -174,7 +174,7 @@ func (s *Store) KnowsUsers(ctx context.Context) (bool, error) {
 	defer cancel()
 	status, err := s.client.AuthStatus(bounded)
 	if err != nil {
-		return false, s.wrap(ctx, "ask whether etcd knows users", err)
+		return false, s.wrap(ctx, "check whether etcd has authentication", err)
 	}
 	return status.Enabled, nil
 }
@@ -188,7 +188,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkName(what, name string) error {
 	if !namePattern.MatchString(name) {
-		return fmt.Errorf("%w: %s %q; take 1 to 128 letters, digits, dots, dashes and underscores, beginning with a "+
+		return fmt.Errorf("%w: %s %q; use 1 to 128 letters, digits, dots, dashes and underscores, starting with a "+
 			"letter or digit", ErrBadName, what, name)
 	}
 	return nil

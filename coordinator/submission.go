@@ -118,8 +118,9 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 		return q, false, err
 	}
 	if len(files.Run) > MaxRunFile || len(files.Schema) > MaxSchemaFile || len(files.Study) > MaxStudyFile {
-		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes, the schema %d and the study %d; %d, %d and %d "+
-			"are the most", op, q.Name, ErrTooLarge, len(files.Run), len(files.Schema), len(files.Study), MaxRunFile,
+		return q, false, fmt.Errorf("%s %q: %w: run.yaml has %d bytes, the schema %d and the study %d; the maximum "+
+			"is %d, %d and "+
+			"%d", op, q.Name, ErrTooLarge, len(files.Run), len(files.Schema), len(files.Study), MaxRunFile,
 			MaxSchemaFile, MaxStudyFile)
 	}
 	q.Progress = Progress{Submitted: ledger.FormatTime(s.now()), State: Waiting}
@@ -141,7 +142,7 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 			return err == nil, err
 		}
 		if kvs[1] != nil {
-			return false, fmt.Errorf("%w: run %q was opened by a student; give the new run another name",
+			return false, fmt.Errorf("%w: run %q was opened by a student; choose another name for the new run",
 				ErrRunExists, q.Name)
 		}
 		if kvs[2] == nil {
@@ -170,16 +171,17 @@ func (s *Store) Submit(ctx context.Context, lead *Leadership, q Submission,
 func (s Submission) again(q Submission) error {
 	switch {
 	case s.By != q.By:
-		return fmt.Errorf("%w: run %q was not submitted by %q; give the new run another name", ErrRunExists, q.Name,
+		return fmt.Errorf("%w: run %q was not submitted by %q; choose another name for the new "+
+			"run", ErrRunExists, q.Name,
 			q.By)
 	case s.RunFile != q.RunFile:
-		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); give the new run another name",
+		return fmt.Errorf("%w: run %q was submitted with another run.yaml (%s); choose another name for the new run",
 			ErrRunExists, q.Name, s.State)
 	case !bytes.Equal(s.Spec, q.Spec):
-		return fmt.Errorf("%w: run %q was submitted with another spec (%s); give the new run another name",
+		return fmt.Errorf("%w: run %q was submitted with another spec (%s); choose another name for the new run",
 			ErrRunExists, q.Name, s.State)
 	case s.State.Final():
-		return fmt.Errorf("%w: run %q was submitted before and has ended (%s); to run it again give it another name",
+		return fmt.Errorf("%w: run %q was submitted before and has ended (%s); to run it again choose another name",
 			ErrRunExists, q.Name, s.State)
 	}
 	return nil
@@ -229,7 +231,7 @@ func (s *Store) SubmittedFiles(ctx context.Context, q Submission) (files Files, 
 		return files, err
 	}
 	if kvs[1] == nil {
-		return files, fmt.Errorf("%w: the schema of dataset %q is gone; restore etcd from a backup", ErrCorrupt,
+		return files, fmt.Errorf("%w: the schema of dataset %q is missing; restore etcd from a backup", ErrCorrupt,
 			q.Dataset)
 	}
 	for i, file := range []*[]byte{&files.Run, &files.Schema, &files.Study} {
@@ -248,11 +250,11 @@ func moved(q Submission, what string) error {
 	case q.State == Waiting:
 		return fmt.Errorf("%w: run %q cannot be %s: it is waiting", ErrQueue, q.Name, what)
 	}
-	return fmt.Errorf("%w: run %q cannot be %s: worker %q holds it", ErrQueue, q.Name, what, q.Worker)
+	return fmt.Errorf("%w: run %q cannot be %s: worker %q has claimed it", ErrQueue, q.Name, what, q.Worker)
 }
 
 // ErrQueue: a queued run is not in the state that a step needs, or another worker has it.
-var ErrQueue = errors.New("not possible in the queue's current state")
+var ErrQueue = errors.New("not allowed in the queue's current state")
 
 // step changes one queued run. change returns false if there is nothing to write.
 func (s *Store) step(ctx context.Context, op string, lead *Leadership, name string,
@@ -336,12 +338,12 @@ func (s *Store) Lose(
 func (s *Store) giveBack(
 	ctx context.Context, lead *Leadership, name, claim, reason string, count func(*Submission),
 ) (Submission, error) {
-	return s.step(ctx, "give run back", lead, name, func(q *Submission) (bool, error) {
+	return s.step(ctx, "return run", lead, name, func(q *Submission) (bool, error) {
 		if q.State == Waiting { // the answer was lost, or no worker had it
 			return false, nil
 		}
 		if q.State != Running || q.Claim != claim {
-			return false, moved(*q, "given back")
+			return false, moved(*q, "returned")
 		}
 		count(q)
 		q.State, q.Claim, q.Reason = Waiting, "", bounded(reason)

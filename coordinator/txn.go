@@ -81,7 +81,7 @@ func (s *Store) commit(ctx context.Context, op string, lead *Leadership, conditi
 func (s *Store) commitAt(ctx context.Context, op string, lead *Leadership, conditions []clientv3.Cmp,
 	ops ...clientv3.Op) (revision int64, err error) {
 	if lead == nil {
-		return 0, fmt.Errorf("%s: %w: no leadership given", op, ErrNotLeader)
+		return 0, fmt.Errorf("%s: %w: no leadership", op, ErrNotLeader)
 	}
 	bounded, cancel := s.request(ctx)
 	defer cancel()

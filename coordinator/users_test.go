@@ -113,7 +113,7 @@ func TestUsersAreKeptApart(t *testing.T) {
 	if err == nil {
 		s.Close()
 	}
-	const want = "give the user that the certificate names a role for the keys under /conclave/"
+	const want = "grant the certificate's user a role for the keys under /conclave/"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a store of who is no user: %v", err)
 	}

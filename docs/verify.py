@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the output folder of a run without Conclave: verify.py DIR ca.crt
 
-Exit code 0: all of it holds. 1: something does not, and a line says what. Prices are not computed; see privacy.md.
+Exit code 0: all checks passed. 1: something does not, and a line says what. Prices are not computed; see privacy.md.
 """
 import base64, calendar, datetime, hashlib, json, os, sys
 from cryptography import x509

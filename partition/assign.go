@@ -88,11 +88,11 @@ func partitionOf(unit digest, partitions int) int {
 func CheckUnits(units, partitions, most int) error {
 	switch {
 	case units < partitions:
-		return fmt.Errorf("assign partitions: %w: each of %d teachers needs one of its own;"+
-			" use fewer teachers (teachers in teacher.yaml, of a local run in run.yaml) or more data",
+		return fmt.Errorf("assign partitions: %w: each of %d teachers needs its own; use fewer teachers (in "+
+			"teacher.yaml, or in a local run's run.yaml) or more data",
 			ErrTooManyPartitions, partitions)
 	case units > most:
-		return fmt.Errorf("assign partitions: %w: a node holds %d at most; divide its data among several nodes",
+		return fmt.Errorf("assign partitions: %w: the maximum is %d; divide the data among several nodes",
 			ErrTooManyUnits, most)
 	}
 	return nil

@@ -275,7 +275,7 @@ func (c *Column) MadeUpUnit(i int) string {
 func (c *Column) checkCell(cell float64) *CellFault {
 	if !c.HasCell() {
 		if !math.IsNaN(cell) {
-			return &CellFault{"a column of units or identifiers has no cell value", "use NaN, and give the unit's text"}
+			return &CellFault{"a column of units or identifiers has no cell value", "use NaN, with the unit's text"}
 		}
 		return nil
 	}

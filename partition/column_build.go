@@ -171,7 +171,7 @@ func buildDate(c *Column, in *columnFile) *schemaProblem {
 	}
 	if !d.layout.Tells(d.resolution) {
 		return bad("format", fmt.Sprintf("format %s does not tell one %s from the next", format, d.resolution),
-			"add the finer parts to format, or give a coarser resolution")
+			"add the finer parts to format, or use a coarser resolution")
 	}
 	return d.setBounds(c, in)
 }
@@ -190,7 +190,7 @@ func (d *dateCells) setBounds(c *Column, in *columnFile) *schemaProblem {
 		return wrong
 	}
 	if !d.resolution.Starts(d.lower) {
-		return bad("lower", fmt.Sprintf("lower is not the start of %s, in which the column is counted",
+		return bad("lower", fmt.Sprintf("lower is not the start of %s, the column's resolution",
 			d.resolution.One()), "round it down")
 	}
 	last := d.resolution.Count(d.lower, d.upper)
@@ -225,8 +225,8 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (c *Column) addSpikes(spikes []float64) *schemaProblem {
 	if len(spikes) > maxSpikes {
-		return bad("spikes", fmt.Sprintf("%d spikes; %d are the most", len(spikes), maxSpikes),
-			"keep the values that many rows have")
+		return bad("spikes", fmt.Sprintf("%d spikes; the maximum is %d", len(spikes), maxSpikes),
+			"keep only frequent values")
 	}
 	for i, v := range spikes {
 		if wrong := c.addPoint(v); wrong != "" {
@@ -246,7 +246,7 @@ func (c *Column) addPoint(v float64) (wrong string) {
 		return "is not a whole number"
 	case there:
 	case len(c.Points) == maxPoints:
-		return fmt.Sprintf("is one number more than the %d that a schema may name of a column", maxPoints)
+		return fmt.Sprintf("exceeds the maximum of %d numbers for a column", maxPoints)
 	default:
 		// Columns of a repeat share the array.
 		c.Points = slices.Insert(slices.Clone(c.Points), at, v+0)

@@ -97,7 +97,8 @@ func TestConstraints(t *testing.T) {
 // An impossible constraint is an error of the schema, with its line.
 func TestConstraintsThatCannotBe(t *testing.T) {
 	for constraints, want := range map[string]string{
-		"- {less: [came, left]}\n- {less: [left, came]}":                       "no row meets those on column came",
+		"- {less: [came, left]}\n- {less: [left, came]}": "no row can satisfy those on column " +
+			"came",
 		"- {at_most: [came, left]}\n- {less: [left, came]}":                    "contradict each other",
 		"- {less: [came, left]}\n- {less: [left, age]}\n- {less: [age, came]}": "contradict each other",
 		"- {if: {sex: F}, then: {kin: wife}}\n- {never: {sex: F, kin: wife}}":  "no row can have sex = F",
@@ -108,22 +109,22 @@ func TestConstraintsThatCannotBe(t *testing.T) {
 			"have kin = wife",
 		"- {if: {sex: F}, then: {came: '>=366'}}\n- {less: [came, left]}": "no row can have sex = F",
 		"- {less: [came]}":                                 "needs two columns",
-		"- {less: [came, sex]}":                            "no number",
-		"- {less: [came, came]}":                           "names a column twice",
-		"- {less: [came, height]}":                         "which there is not",
-		"- {less: [low, high], broken: move}":              "whole numbers only",
+		"- {less: [came, sex]}":                            "not a number",
+		"- {less: [came, came]}":                           "uses a column twice",
+		"- {less: [came, height]}":                         "which does not exist",
+		"- {less: [low, high], broken: move}":              "only whole numbers",
 		"- {less: [came, left], broken: guess}":            "use refuse or move",
 		"- {less: [came, left], never: {sex: F, card: 1}}": "must be one of",
 		"- {}":                "must be one of",
 		"- {never: {sex: F}}": "is about 1 columns",
-		"- {never: {sex: F, card: 1}, broken: move}":         "does not say where to",
+		"- {never: {sex: F, card: 1}, broken: move}":         "has no target",
 		"- {if: {sex: F}}":                                   "one under then",
-		"- {if: {sex: F}, then: {age: <9}, broken: move}":    "no range",
+		"- {if: {sex: F}, then: {age: <9}, broken: move}":    "is a range",
 		"- {never: {sex: X, card: 1}}":                       "not one of the schema's categories",
 		"- {never: {age: 121, card: 1}}":                     "outside the bounds",
 		"- {never: {age: 1.5, card: 1}}":                     "not a whole number",
-		"- {never: {age: <0, card: 1}}":                      "no value of the column",
-		"- {never: {age: <>5, card: 1}}":                     "begins with none of",
+		"- {never: {age: <0, card: 1}}":                      "without a value of the column",
+		"- {never: {age: <>5, card: 1}}":                     "does not start with",
 		"- {never: {age: <, card: 1}}":                       "without a number",
 		"- {column: card, follows: kin, as: {wife: [0, 1]}}": "list one",
 		"- {column: card, follows: kin}":                     "1 to 1024 values under as",
@@ -193,7 +194,7 @@ constraints:
 		if err == nil && rows == 0 {
 			rt.Fatalf("no row is good, and %v are taken", chosen)
 		}
-		if err != nil && strings.Contains(err.Error(), "no row meets") && rows > 0 {
+		if err != nil && strings.Contains(err.Error(), "no row can satisfy") && rows > 0 {
 			rt.Fatalf("%d rows are good, and %v are refused: %v", rows, chosen, err)
 		}
 	})
@@ -258,7 +259,7 @@ func TestTheSearchIsBounded(t *testing.T) {
 		fmt.Fprintf(&ladder, "  - {column: a_%d, follows: a_%d, as: {c0: c999, c999: c998, c998: c997}}\n", i+1, i)
 	}
 	for text, want := range map[string]string{
-		pigeons.String(): "contradict each other", ladder.String(): "too many values to tell",
+		pigeons.String(): "contradict each other", ladder.String(): "too many values to check",
 	} {
 		if _, err := partition.ParseSchema([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

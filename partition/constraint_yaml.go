@@ -75,7 +75,7 @@ func (c *conditions) UnmarshalYAML(node ast.Node) error {
 			one.values = append(one.values, value.text)
 		}
 		if slices.ContainsFunc(*c, func(o condition) bool { return o.name == one.name }) {
-			return fmt.Errorf("%q is there twice", one.name)
+			return fmt.Errorf("%q is listed twice", one.name)
 		}
 		*c = append(*c, one)
 	}
@@ -86,7 +86,7 @@ func (c *conditions) UnmarshalYAML(node ast.Node) error {
 func (s *Schema) resolveConstraints(f *schemaFile) *schemaProblem {
 	const path = "$.constraints"
 	if len(f.Constraints) > maxConstraints {
-		return bad(path, fmt.Sprintf("%d constraints; %d are the most", len(f.Constraints), maxConstraints),
+		return bad(path, fmt.Sprintf("%d constraints; the maximum is %d", len(f.Constraints), maxConstraints),
 			"use fewer")
 	}
 	if s.Format == "idx" && len(f.Constraints) > 0 {
@@ -138,7 +138,7 @@ func (s *Schema) constraint(f *constraintFile) (*Constraint, error) {
 	}
 	slices.Sort(c.Columns)
 	if len(slices.Compact(slices.Clone(c.Columns))) < len(c.Columns) {
-		return nil, errors.New("names a column twice")
+		return nil, errors.New("uses a column twice")
 	}
 	return c, nil
 }
@@ -148,11 +148,11 @@ func (s *Schema) constrained(name string) (int, error) {
 	at := s.ColumnIndex(name)
 	switch {
 	case at < 0:
-		return 0, fmt.Errorf("names the column %q, which there is not", name)
+		return 0, fmt.Errorf("uses the column %q, which does not exist", name)
 	case at == s.unit:
-		return 0, fmt.Errorf("names the unit column %q, which rows are not learned by", name)
+		return 0, fmt.Errorf("uses the unit column %q, which is not learned", name)
 	case !s.Columns[at].HasCell():
-		return 0, fmt.Errorf("names the identifier %q, which rows are not learned by", name)
+		return 0, fmt.Errorf("uses the identifier %q, which is not learned", name)
 	}
 	return at, nil
 }
@@ -168,7 +168,7 @@ func (s *Schema) impliesRule(f *constraintFile, c *Constraint) (rule, error) {
 	}
 	if f.Never != nil {
 		if c.move {
-			return nil, errors.New("cannot be moved: never does not say where to; use if and then")
+			return nil, errors.New("cannot use broken: move, because never has no target; use if and then")
 		}
 		return r, nil
 	}
@@ -180,7 +180,7 @@ func (s *Schema) impliesRule(f *constraintFile, c *Constraint) (rule, error) {
 		return nil, err
 	}
 	if first := then.any[0]; c.move && !first.empty && first.lo != first.hi {
-		return nil, errors.New("cannot be moved: the first value under then must be a value and no range")
+		return nil, errors.New("cannot use broken: move, because the first value under then is a range")
 	}
 	r.then, c.Columns = then, append(c.Columns, then.column)
 	return r, nil
@@ -231,13 +231,14 @@ func (s *Schema) orderRule(names []string, strict bool, c *Constraint) (rule, er
 			return nil, err
 		}
 		if k := s.Columns[at].Kind; k != Integer && k != Continuous {
-			return nil, fmt.Errorf("compares the column %q, which is no number", name)
+			return nil, fmt.Errorf("compares the column %q, which is not a number", name)
 		}
 		c.Columns = append(c.Columns, at)
 	}
 	first, second := &s.Columns[c.Columns[0]], &s.Columns[c.Columns[1]]
 	if c.move && strict && (first.Kind != Integer || second.Kind != Integer) {
-		return nil, errors.New("cannot be moved: less moves whole numbers only; use at_most, or broken: refuse")
+		return nil, errors.New("cannot use broken: move, because less moves only whole numbers; use at_most, or " +
+			"broken: refuse")
 	}
 	r := &order{first: c.Columns[0], second: c.Columns[1], strict: strict, whole: second.Kind == Integer}
 	firstDate, isDate := first.spelled.(*dateCells)
@@ -286,7 +287,7 @@ func (s *Schema) values(at int, text string) (values, error) {
 		return values{}, err
 	}
 	if err != nil || math.IsNaN(v) {
-		return values{}, fmt.Errorf("has a range of %q without a number of the column", c.Name)
+		return values{}, fmt.Errorf("has a range of %q without a number", c.Name)
 	}
 	lo, hi := c.Range()
 	switch relation {
@@ -299,13 +300,13 @@ func (s *Schema) values(at int, text string) (values, error) {
 	case ">=":
 		lo = v
 	default:
-		return values{}, fmt.Errorf("has a range of %q that begins with none of <, <=, > and >=", c.Name)
+		return values{}, fmt.Errorf("has a range of %q that does not start with <, <=, > or >=", c.Name)
 	}
 	if c.Kind == Integer {
 		lo, hi = math.Ceil(lo), math.Floor(hi)
 	}
 	if lo > hi {
-		return values{}, fmt.Errorf("has a range of %q with no value of the column", c.Name)
+		return values{}, fmt.Errorf("has a range of %q without a value of the column", c.Name)
 	}
 	return values{lo: lo, hi: hi}, nil
 }

@@ -32,9 +32,9 @@ func (s *Schema) contradiction() (constraint int, problem string) {
 			found := search.from(pin)
 			switch c := &s.Columns[pin.column]; {
 			case search.steps > maxSearch:
-				return i, "there are too many values to tell whether constraints contradict each other"
+				return i, "there are too many values to check whether constraints contradict each other"
 			case !found && pin.any == nil:
-				return i, "constraints contradict each other: no row meets those on column " + c.Name
+				return i, "constraints contradict each other: no row can satisfy those on column " + c.Name
 			case !found:
 				return i, "constraints contradict each other: no row can have " + c.describe(pin.any[0])
 			}

@@ -31,7 +31,7 @@ func (s *Schema) resolveCSV(f *schemaFile) *schemaProblem {
 			"use latin1, or leave it out for UTF-8 and UTF-16")
 	}
 	if d := s.CSV.Delimiter; d != "" && (len(d) != 1 || !delimits(d[0])) {
-		return bad("$.csv.delimiter", "a delimiter is one character that stands in no number and is no quote",
+		return bad("$.csv.delimiter", "a delimiter must be one character that is not a quote and not part of numbers",
 			`use ",", ";", "|" or "\t" for a tab, in double quotes`)
 	}
 	if d := s.CSV.Decimal; d != "" && d != "." && d != "," {
@@ -41,11 +41,11 @@ func (s *Schema) resolveCSV(f *schemaFile) *schemaProblem {
 		path := fmt.Sprintf("$.ignore[%d]", i)
 		switch {
 		case strings.TrimSpace(name.text) == "":
-			return bad(path, "a column to ignore has no name", "name it as in the header")
+			return bad(path, "a column to ignore has no name", "use the name in the header")
 		case slices.Contains(s.Ignore, name.text):
-			return bad(path, fmt.Sprintf("column %q is to be ignored twice", name.text), "remove one")
+			return bad(path, fmt.Sprintf("column %q is listed twice under ignore", name.text), "remove one")
 		case s.ColumnIndex(name.text) >= 0:
-			return bad(path, fmt.Sprintf("column %q is both a column of the schema and to be ignored", name.text),
+			return bad(path, fmt.Sprintf("column %q is in both columns and ignore", name.text),
 				"remove it from ignore or from columns")
 		}
 		s.Ignore = append(s.Ignore, name.text)

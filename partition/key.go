@@ -30,7 +30,7 @@ func (Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("partition key (s
 
 // MarshalText refuses, so that a key never ends up in JSON or a log.
 func (Key) MarshalText() ([]byte, error) {
-	return nil, errors.New("a partition key is secret and has no text form; it lives in its key file")
+	return nil, errors.New("a partition key is secret and has no text form; it is only in its key file")
 }
 
 // LoadOrCreateKey reads the key file, 64 hexadecimal digits on one line, or creates it with mode 0600. A file that
@@ -46,7 +46,7 @@ func LoadOrCreateKey(path string) (Key, error) {
 	}
 	if err := createKey(path, key); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Key{}, &InputError{File: path, Problem: "cannot create the partition key",
-			Fix: "make its folder and let this process write to it", Err: WithoutPath(err)}
+			Fix: "create its folder, and make it writable", Err: WithoutPath(err)}
 	}
 	return loadKey(path)
 }
@@ -60,7 +60,7 @@ func loadKey(path string) (Key, error) {
 		return problem("cannot read the partition key", "check path and permissions", WithoutPath(err))
 	}
 	if runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o007 != 0 {
-		return problem("everybody can read the partition key", "take the right away with chmod 600", nil)
+		return problem("everybody can read the partition key", "run chmod 600", nil)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestListsOfCodes(t *testing.T) {
 	}
 	testkit.Must(t, os.Remove(list))
 	testkit.Must(t, os.Mkdir(list, 0o700)) // like a pipe, which would block forever
-	if _, err := partition.LoadSchema(path); err == nil || !strings.Contains(err.Error(), "it is no regular file") {
+	if _, err := partition.LoadSchema(path); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestConstraintsBetweenDates(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	_, err = partition.ParseSchema([]byte(visits + "constraints:\n  - {never: {icd: I20, id: 1}}\n"))
-	if err == nil || !strings.Contains(err.Error(), `names the identifier "id"`) {
+	if err == nil || !strings.Contains(err.Error(), `uses the identifier "id"`) {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -86,8 +86,7 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 		same bool
 		fix  string
 	}{
-		{"data set", m.Dataset == stored.Dataset, "start the node for the data set it was made for," +
-			" or give it a folder of its own"},
+		{"data set", m.Dataset == stored.Dataset, "start the node for its data set, or give it its own folder"},
 		{"site", m.Site == stored.Site, "start the node with its first site name"},
 		{"node", m.Node == stored.Node, "start the node with its first name"},
 		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file;" +
@@ -113,7 +112,7 @@ func (m *Manifest) Save(path string) error {
 		err = writeAside(path, append(raw, '\n'), os.Rename)
 	}
 	if err != nil {
-		return fmt.Errorf("save the partition manifest: %w; make its folder and let this process write to it", err)
+		return fmt.Errorf("save the partition manifest: %w; create its folder, and make it writable", err)
 	}
 	return nil
 }

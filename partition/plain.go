@@ -108,14 +108,14 @@ func CheckFirstLine(text string) *InputError {
 	strange := func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' }
 	switch {
 	case strings.IndexByte(line, '\r') >= 0:
-		return &InputError{Line: number, Problem: "the lines end in CR alone, as on old Macintoshes",
+		return &InputError{Line: number, Problem: "the lines end with CR only, as on old Macintoshes",
 			Fix: "save the file with line ends LF or CRLF"}
 	case strings.ContainsFunc(line, strange), strings.Contains(text[:min(len(text), 1024)], "\x00"):
-		return &InputError{Problem: "there are control characters, as a file has that is no text",
+		return &InputError{Problem: "there are control characters, so this is not a text file",
 			Fix: "write the table as CSV, Parquet or .xlsx, and check that it is the right file"}
 	case separatorLine.MatchString(line):
-		return &InputError{Line: number, Problem: "the first line is a word for Excel (sep=) and no header",
-			Fix: "remove that line; the delimiter is told from the header"}
+		return &InputError{Line: number, Problem: "the first line is for Excel (sep=), not a header",
+			Fix: "remove that line; the delimiter is detected from the header"}
 	}
 	return nil
 }

@@ -75,13 +75,13 @@ func TestStartsOfTables(t *testing.T) {
 
 func TestFirstLines(t *testing.T) {
 	for text, want := range map[string]string{
-		"age,sex\r41,F\r": "line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+		"age,sex\r41,F\r": "line 1: the lines end with CR only, as on old Macintoshes; save the file with " +
 			"line ends LF",
-		"\n\nage,s\x00ex\n41,F\n": "there are control characters, as a file has that is no text",
+		"\n\nage,s\x00ex\n41,F\n": "there are control characters, so this is not a text file",
 		"age,sex\n41,\x00\n":      "there are control characters",
-		"sep=;\nage;sex\n":        "line 1: the first line is a word for Excel (sep=) and no header; remove",
-		"\"sep=,\"\r\nage,sex\n":  "line 1: the first line is a word for Excel",
-		"SEP=\t\nage\tsex\n":      "line 1: the first line is a word for Excel",
+		"sep=;\nage;sex\n":        "line 1: the first line is for Excel (sep=), not a header; remove",
+		"\"sep=,\"\r\nage,sex\n":  "line 1: the first line is for Excel",
+		"SEP=\t\nage\tsex\n":      "line 1: the first line is for Excel",
 	} {
 		if bad := CheckFirstLine(text); bad == nil || !strings.HasPrefix(bad.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, bad, want)

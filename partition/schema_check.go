@@ -118,8 +118,8 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 		build = buildIdentifier
 	case Text:
 		if c.Role != RoleUnit {
-			return c, bad("kind", "free text is not learned", "list the column under ignore:, so that it stays at the "+
-				"site; or make categories of it at the site; or use kind: identifier, if it only names the row")
+			return c, bad("kind", "free text is not learned", "list the column under ignore: to keep it at the site; "+
+				"or make categories of it at the site; or use kind: identifier, if it only names the row")
 		}
 	case "":
 		return c, bad("", "the column has no kind", useKind)
@@ -135,7 +135,7 @@ func buildColumn(in *columnFile) (Column, *schemaProblem) {
 	}
 	if wrong == nil && c.spelled != nil && c.Role != RoleNone {
 		return c, bad("role", fmt.Sprintf("a column of kind %s cannot have a role", c.declared),
-			"leave the kind of a unit column out, and make the column of role site categorical")
+			"leave out the kind of a unit column, and make the column of role site categorical")
 	}
 	return c, wrong
 }

@@ -267,9 +267,9 @@ func TestBadSchemas(t *testing.T) {
 			3, "b", `field "clip" must be a number`},
 		{"date by the hour", ok + "  - {name: b, kind: date, lower: 2015-01-01, upper: 2016-01-01, resolution: hour}\n",
 			3, "b", `unknown resolution "hour" of a date; use one of [day week month quarter year]`},
-		{"years of two digits", ok + "  - {name: b, kind: date, " +
+		{"two-digit years", ok + "  - {name: b, kind: date, " +
 			"lower: 2015-01-01, upper: 2016-01-01, format: DD.MM.YY}\n",
-			3, "b", "years of two digits"},
+			3, "b", "two-digit years"},
 		{"format without days", ok + "  - {name: b, kind: date, " +
 			"lower: 2015-01-01, upper: 2016-01-01, format: YYYY-MM}\n",
 			3, "b", "format YYYY-MM does not tell one day from the next"},
@@ -290,7 +290,7 @@ func TestBadSchemas(t *testing.T) {
 		{"prefix empty", ok + "  - {name: b, kind: code, prefixes: [\"\"]}\n", 3, "b", "a prefix is empty"},
 		{"prefix with spaces", ok + "  - {name: b, kind: code, prefixes: [\" I\"]}\n", 3, "b", "spaces around it"},
 		{"list elsewhere", ok + "  - {name: b, kind: code, prefixes: [I], codes: ../icd.csv}\n", 3, "b",
-			"not the name of a file beside the schema"},
+			"not the name of a file next to the schema"},
 		{"pattern without digits", ok + "  - {name: b, kind: identifier, pattern: P}\n",
 			3, "b", "write it as P-######"},
 		{"pattern of two numbers", ok + "  - {name: b, kind: identifier, pattern: \"#-#\"}\n",
@@ -338,7 +338,7 @@ func TestAllMistakesOfASchemaAreTold(t *testing.T) {
 			"  - {name: b, kind: binary}\n": "schema, column \"a\": a column of role unit cannot be nullable; |" +
 			"schema, line 3: decimals begin |schema, line 1: the label \"dead\" ",
 		"columns:\n" + strings.Repeat("  - {name: a, kind: b}\n", 22): strings.Repeat("schema, line |", 20) +
-			"and 2 more, which show when these are corrected",
+			"and 2 more, shown after these are corrected",
 	} {
 		_, err := partition.ParseSchema([]byte(text))
 		if err == nil {

@@ -282,7 +282,7 @@ func schemaErrors(wrong []*schemaProblem, text []byte, name string) error {
 	var all []error
 	for i, w := range wrong {
 		if i == most {
-			all = append(all, fmt.Errorf("and %d more, which show when these are corrected", len(wrong)-i))
+			all = append(all, fmt.Errorf("and %d more, shown after these are corrected", len(wrong)-i))
 			break
 		}
 		all = append(all, &InputError{File: name, Line: lineOf(tree, w.path), Column: w.column, Problem: w.problem,

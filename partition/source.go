@@ -83,5 +83,5 @@ func checkFinished(text []byte) *schemaProblem {
 		return nil
 	}
 	return bad(first, "there is still TODO in "+strings.Join(open, ", "),
-		"write what holds by public knowledge, not by a look at the rows, and remove source: TODO")
+		"write what is known publicly, not from the rows, and remove source: TODO")
 }

@@ -31,15 +31,15 @@ columns:
   - {name: b, kind: binary}
   - {name: c, kind: categorical, categories: TODO}
   - {name: d, kind: TODO}
-`: `schema, line 1: there is still TODO in the label, a (source, upper), c (categories), d (kind); write what holds ` +
-			`by public knowledge, not by a look at the rows, and remove source: TODO`,
+`: `schema, line 1: there is still TODO in the label, a (source, upper), c (categories), d (kind); write what is ` +
+			`known publicly, not from the rows, and remove source: TODO`,
 		`columns:
   - {name: b, kind: binary}
   - name: a
     kind: integer
     lower: TODO
     upper: 4
-`: `schema, line 3: there is still TODO in a (lower); write what holds by public knowledge, not by a look at the ` +
+`: `schema, line 3: there is still TODO in a (lower); write what is known publicly, not from the ` +
 			`rows, and remove source: TODO`,
 		`columns:
   - {name: b, kind: binary, source: file}

@@ -88,7 +88,7 @@ func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFaul
 	}
 	cell := float64(d.resolution.Count(d.lower, at))
 	if exact && d.start(cell) != at {
-		return 0, &CellFault{fmt.Sprintf("not the start of %s, which the column is counted in", d.resolution.One()),
+		return 0, &CellFault{fmt.Sprintf("not the start of %s, the column's resolution", d.resolution.One()),
 			"write the start of one"}
 	}
 	if c.Clip != nil && !exact {
@@ -123,7 +123,7 @@ type codeCells struct {
 func buildCode(c *Column, in *columnFile) *schemaProblem {
 	if len(in.Prefixes) == 0 {
 		return bad("", "a column of codes needs prefixes",
-			"list the public groups that it is learned by under prefixes:, as in [I20, I21, J]")
+			"list its public groups under prefixes:, as in [I20, I21, J]")
 	}
 	for i, prefix := range in.Prefixes {
 		if strings.TrimSpace(prefix.text) != prefix.text {
@@ -131,7 +131,7 @@ func buildCode(c *Column, in *columnFile) *schemaProblem {
 		}
 	}
 	if in.Codes != "" && (in.Codes != filepath.Base(in.Codes) || !filepath.IsLocal(in.Codes)) {
-		return bad("codes", "codes is not the name of a file beside the schema", "put the list beside the schema")
+		return bad("codes", "codes is not the name of a file next to the schema", "copy the list next to the schema")
 	}
 	if wrong := c.setCategories(in.Prefixes, "prefixes", "prefix", in.Names); wrong != nil {
 		return wrong
@@ -154,7 +154,7 @@ func (s *Schema) readLists(path string) error {
 			continue
 		}
 		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("it is no regular file") // opening a pipe would wait for its writer
+			err = errors.New("it is not a regular file") // opening a pipe would wait for its writer
 		}
 		var list []string
 		if err == nil {
@@ -205,7 +205,7 @@ func (d *codeCells) read(_ *Column, text string, exact bool) (float64, *CellFaul
 		return 0, &CellFault{"the cell is not one of the schema's codes",
 			"correct the code, or add a prefix of it to the schema"}
 	case exact:
-		return 0, &CellFault{"longer than a prefix of the schema, by which the column is learned", "use a prefix"}
+		return 0, &CellFault{"longer than a prefix of the schema", "use a prefix"}
 	case d.list != nil && !d.list.Has(code):
 		return 0, &CellFault{"the cell is not in the list of codes " + d.file, "correct the code, or complete the list"}
 	}
@@ -241,7 +241,8 @@ func buildIdentifier(c *Column, in *columnFile) *schemaProblem {
 		}
 		if d.digits == 0 || d.digits > maxDigits || strings.ContainsAny(d.after, "#") ||
 			strings.ContainsAny(in.Pattern, "\r\n") {
-			return bad("pattern", fmt.Sprintf("a pattern has one row of 1 to %d # for the digits of a running number",
+			return bad("pattern", fmt.Sprintf("a pattern needs one group of 1 to %d # for the digits of a running "+
+				"number",
 				maxDigits), "write it as P-######")
 		}
 	}

@@ -159,8 +159,8 @@ const meanTolerance = 1e-9
 // AcceptsWeights returns ErrWeightColumn if weights of rows would be mistaken for data.
 func (s *Schema) AcceptsWeights() error {
 	if s.ColumnIndex(WeightColumn) >= 0 {
-		return fmt.Errorf("weights of rows stand in a column %q: %w; rename it in schema and data,"+
-			" or do without weights", WeightColumn, ErrWeightColumn)
+		return fmt.Errorf("weights of rows need a column %q: %w; rename it in schema and data, or leave out "+
+			"weights", WeightColumn, ErrWeightColumn)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (t *Table) usable(weights []float64) error {
 	}
 	if !some {
 		return &InputError{Column: WeightColumn, Problem: "all weights are 0",
-			Fix: "give one row a weight above 0 at least, or remove the column"}
+			Fix: "give at least one row a weight above 0, or remove the column"}
 	}
 	return nil
 }

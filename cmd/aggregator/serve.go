@@ -36,8 +36,8 @@ Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "", "the aggregator's YAML `file`")
-	f.BoolVar(&o.embedded, "embedded-etcd", false, "run an etcd in this process, whatever the file says")
-	f.StringVar(&o.listen, "listen", "", "`address` to listen on instead of the file's")
+	f.BoolVar(&o.embedded, "embedded-etcd", false, "run etcd in this process, regardless of the file")
+	f.StringVar(&o.listen, "listen", "", "`address` to listen on, in place of the one in the file")
 	return c
 }
 
@@ -60,7 +60,7 @@ func serve(ctx context.Context, o options) error {
 	server, err := aggregator.New(ctx, config,
 		aggregator.Options{Logger: log, Level: &level, Reducers: kinds.Reducers()})
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-		log.Info("stopped before it led")
+		log.Info("stopped before it became the leader")
 		return nil
 	}
 	if err != nil {

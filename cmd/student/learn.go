@@ -25,7 +25,7 @@ func command() *cobra.Command {
 		Long: `Trains a generator from an aggregator's releases and writes the synthetic data with its certificate.
 With queue: true in its file it is a worker: it takes runs from the aggregator's queue until it is stopped.
 
-Exit codes: 0 done, or a worker that was stopped, 1 failed, or a single run that was stopped, 2 wrong usage.`,
+Exit codes: 0 done, or a worker was stopped; 1 failed, or a single run was stopped; 2 wrong usage.`,
 	}
 	config := c.Flags().String("config", "", "the student's YAML `file`")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -18,16 +18,17 @@ import (
 func acceptCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accept-ledger --config FILE --seq N --hash HASH [--as CERT --key KEY]",
-		Short: "accept a dataset's ledger that was restored on purpose from an older one",
-		Long: `Accepts a dataset's ledger that was restored on purpose from an older one. A node refuses such a ledger
-("the ledger went back"), since later spending would be lost and repeated. Stop the node, ask the aggregator's operator
-why, compare number and hash of the ledger's last entry with the operator's, and start the node again. Give an entry
-of the restored ledger that is no newer than the newest that the node knew. If the ledger has grown since, that is
-the last one of the backup.
+		Short: "accept an older ledger that was restored on purpose",
+		Long: `Accepts a dataset's ledger that the operator restored from an older backup on purpose. A node refuses
+such a ledger ("the ledger went back"), because spending after the backup would be forgotten and repeated.
 
-With a policy the site's own ledger keeps all its charges, and it charges each repeated question once more. If the
+Stop the node. Ask the aggregator's operator for the reason, and compare the number and hash of the ledger's last entry
+with theirs. Run this command, and start the node again. The entry must not be newer than the newest one that the node
+knew. If the ledger has grown since the restore, give the last entry of the backup.
+
+With a policy, the site's own ledger keeps all its charges, and charges each repeated question once more. If the
 policy names approvers, one of them signs (--as, --key). Without a policy there is no such ledger: releases since the
-backup are not counted, and are spent on top of the dataset's budget. The audit log gets a line.`,
+backup are not counted, and are spent on top of the dataset's budget. The command writes a line to the audit log.`,
 		Args: cobra.NoArgs,
 	}
 	seq := c.Flags().Uint64("seq", 0, "number of the last entry of the restored ledger, as the refusal shows it")

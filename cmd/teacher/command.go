@@ -13,7 +13,7 @@ func command() *cobra.Command {
 		Short: "run a site's node: train its teachers and answer the aggregator's rounds",
 		Long: `Runs a site's node: it trains the site's teachers and answers the aggregator's rounds.
 The node connects to the aggregator; the aggregator never connects to the node.
-The commands are for people at the site: what a node needs, what would leave the site, which runs asked.
+The commands show people at the site what a node needs, what would leave the site, and which runs asked.
 
 Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong usage.`,
 	}

@@ -11,15 +11,14 @@ import (
 func consoleCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "console --config FILE [--as CERT --key KEY]",
-		Short: "serve pages about what waits and what left to the browser of this machine",
-		Long: `Serves pages to the browser of this machine, on a loopback address and to nobody else. It prints an
-address that opens them once, within five minutes; then the browser has a cookie. They show what waits for a
-decision, the site's ledger, what left and how the node stands. Who opens the page approves and denies as
-` + "`teacher approve`" + ` and ` + "`teacher deny`" + ` do, with the rights of who started the command.`,
+		Short: "serve pages to a browser on this machine: pending runs, the ledger, sent data",
+		Long: `Serves pages to a browser on this machine, on a loopback address only. It prints an address that
+works once, within five minutes; after that the browser has a cookie. The pages show pending decisions, the site's
+ledger, what left the site, and the node's status. People approve and deny runs there as with
+` + "`teacher approve`" + ` and ` + "`teacher deny`" + `, with the rights of the user who started the command.`,
 	}
 	f := c.Flags()
-	as := f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
-		"approvers")
+	as := f.String("as", "", "`certificate` of the approver, if the policy names approvers")
 	key := f.String("key", "", "`file` of its key")
 	listen := console.ListenFlag(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {

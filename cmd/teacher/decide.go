@@ -17,8 +17,7 @@ type signer struct{ as, key *string }
 func newSigner(c *cobra.Command) signer {
 	f := c.Flags()
 	return signer{
-		as: f.String("as", "", "`certificate` of role approver of the person who decides, where the policy names "+
-			"approvers"),
+		as:  f.String("as", "", "`certificate` of the approver, if the policy names approvers"),
 		key: f.String("key", "", "`file` of its key"),
 	}
 }
@@ -32,8 +31,8 @@ type decider struct {
 func newDecider(c *cobra.Command) decider {
 	return decider{
 		signer: newSigner(c),
-		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed where runs "+
-			"of several specs have one name"),
+		spec: c.Flags().String("spec", "", "start of the spec's SHA-256, as teacher runs shows it; needed if runs "+
+			"with different specs have the same name"),
 		format: cli.Format(c),
 	}
 }
@@ -74,30 +73,29 @@ func approveCommand(config *string) *cobra.Command {
 			"[--student NAME --pipelines NAME,... --epsilon E [--purpose TEXT] [--study HASH]] " +
 			"[--format json]",
 		Short: "let a waiting run begin, or approve a student's runs in advance",
-		Long: `Lets a waiting run begin. First read what ` + "`teacher runs RUN`" + ` says about it.
+		Long: `Lets a waiting run begin. Read the output of ` + "`teacher runs RUN`" + ` first.
 
-With --student it approves in advance, under a NAME: undecided runs of that student may begin, as
-long as all of them together cost this node no more than --epsilon. ` + "`teacher deny NAME`" + ` withdraws it.
+With --student the approval is in advance and has a NAME: undecided runs of that student may begin, as long as all
+of them together cost this node no more than --epsilon. ` + "`teacher deny NAME`" + ` withdraws the approval.
 
-An approval expires at the end of --until, a day in UTC, or after --for; without both, as the policy's approval_expires
-says. If the policy names approvers, each signs with their own certificate and key (--as, --key).`,
+An approval expires at the end of the day --until (UTC), or after the time --for. Without both, the policy's
+approval_expires applies. If the policy names approvers, each signs with their own certificate and key (--as, --key).`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	by := newDecider(c)
 	f := c.Flags()
-	until := f.String("until", "", "`day` like 2027-01-31 until whose end it holds, or a moment like "+
-		"2027-01-31T18:00:00Z")
-	term := f.String("for", "", "`time` for which it holds: days such as 30d, or a duration such as 36h")
+	until := f.String("until", "", "last `day` of the approval, like 2027-01-31, or its end, like 2027-01-31T18:00:00Z")
+	term := f.String("for", "", "`time` after which the approval expires: days such as 30d, or a duration such as 36h")
 	var advance sitepolicy.Advance
-	f.StringVar(&advance.Student, "student", "", "in advance: `name` in the certificate of the student whose runs "+
-		"may begin")
-	f.StringSliceVar(&advance.Pipelines, "pipelines", nil, "in advance: what the runs may have, with commas")
-	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: the most that all these runs together may cost this node")
-	f.StringVar(&advance.Purpose, "purpose", "", "in advance: `text` that must be the runs' purpose; anything "+
-		"without it")
-	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the study.yaml that the runs must be of; any "+
-		"without it")
+	f.StringVar(&advance.Student, "student", "", "approve in advance the runs of the student with this `name` in its "+
+		"certificate")
+	f.StringSliceVar(&advance.Pipelines, "pipelines", nil, "in advance: pipelines that the runs may use, separated "+
+		"by commas")
+	f.Float64Var(&advance.Epsilon, "epsilon", 0, "in advance: maximum cost of all these runs together at this node")
+	f.StringVar(&advance.Purpose, "purpose", "", "in advance: required purpose of the runs (default: any)")
+	f.StringVar(&advance.Study, "study", "", "in advance: SHA-256 of the required study.yaml (default: any study or "+
+		"none)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return cli.Misuse("name a run; `teacher runs` lists those that asked")
@@ -114,7 +112,7 @@ says. If the policy names approvers, each signs with their own certificate and k
 		}
 		for _, flag := range []string{"pipelines", "epsilon", "purpose", "study"} {
 			if c.Flags().Changed(flag) && d.Advance == nil {
-				return cli.Misuse("--%s is of an approval in advance; say with --student whose runs it is for", flag)
+				return cli.Misuse("--%s is for approvals in advance only; name the student with --student", flag)
 			}
 		}
 		return by.decide(*config, args[0], d)

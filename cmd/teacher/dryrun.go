@@ -39,11 +39,11 @@ func dryRunCommand(config *string) *cobra.Command {
 	f.StringVar(&o.pipeline, "pipeline", "",
 		"a `pipeline` with its defaults, instead of a run.yaml: pategan, gpate, dpgan or embed")
 	f.Float64Var(&o.epsilon, "epsilon", 1, "budget of the run, with --pipeline")
-	f.Float64Var(&o.delta, "delta", 1e-5, "its delta")
+	f.Float64Var(&o.delta, "delta", 1e-5, "delta of the run, with --pipeline")
 	f.BoolVar(&o.values, "show-values", false,
-		"show answers of the teachers to synthetic records, PRIVATE to the site; on a terminal only")
-	f.BoolVar(&o.structure, "structure", false, "look at no row, of tables that are not read into memory: seconds for "+
-		"any size; numbers of records are those of the node's first start")
+		"show the teachers' answers to synthetic records, PRIVATE to the site; on a terminal only")
+	f.BoolVar(&o.structure, "structure", false, "read no rows, of tables that are not loaded into memory: takes "+
+		"seconds; record counts are those of the node's first start")
 	c.RunE = func(*cobra.Command, []string) error {
 		switch {
 		case o.structure && o.values:
@@ -53,8 +53,8 @@ func dryRunCommand(config *string) *cobra.Command {
 		case o.values && *o.format == "json":
 			return cli.Misuse("--show-values shows private numbers to people; leave out --format json")
 		case o.values && !term.IsTerminal(int(os.Stdout.Fd())):
-			return cli.Misuse("--show-values shows numbers that are PRIVATE to the site, on its own terminal; " +
-				"do not redirect it")
+			return cli.Misuse("--show-values prints numbers that are PRIVATE to the site, to a terminal only; do not " +
+				"redirect the output")
 		}
 		return dryRun(*config, o)
 	}
@@ -78,8 +78,8 @@ func dryRun(path string, o dryRunFlags) error {
 	read := node.ReadSite
 	if o.structure {
 		read = node.SiteStructure
-		cli.Warn("no row was looked at: numbers of records are those of the node's first start, and before it " +
-			"a policy's rules about them count as met")
+		cli.Warn("no rows were read: record counts are those of the node's first start; before that, the policy's " +
+			"rules about them count as met")
 	}
 	site, err := read(config, kinds.All(), cli.Warn)
 	if err != nil {
@@ -105,9 +105,9 @@ func showDryRun(r *dryrun.Report) error {
 		fmt.Printf("purpose: %s\n", t.Purpose)
 	}
 	if t.Study != nil {
-		fmt.Printf("study: %s; to the end of %s\n", t.Study.Line(), t.Study.Expires)
+		fmt.Printf("study: %s; ends on %s\n", t.Study.Line(), t.Study.Expires)
 	}
-	fmt.Printf("\nwhat the node says of itself, once for each connection (%d bytes):\n", r.HelloBytes)
+	fmt.Printf("\nsent by the node when it connects (%d bytes):\n", r.HelloBytes)
 	w := cli.Columns()
 	for _, h := range r.Hello {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", h.Name, h.Value, h.Says)
@@ -121,17 +121,18 @@ func showDryRun(r *dryrun.Report) error {
 			return err
 		}
 		fmt.Printf("\n%s: %d x %s of at most %d bytes\n", q.Kind, q.Times, q.Message, q.Bytes)
-		fmt.Printf("  %s\n  without noise it is seen by %s\n", q.Content, q.SeenBy)
+		fmt.Printf("  %s\n  seen without noise by: %s\n", q.Content, q.SeenBy)
 		fmt.Printf("  charged %d times: %s, epsilon %.4g together\n", q.Charged, charges, q.EpsilonAll)
 		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
-	fmt.Printf("\nall of it comes to epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)
+	fmt.Printf("\ntotal: epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)
 	if r.RevealsAtMost > 1 {
-		fmt.Printf("the answer to a round may be opened %d times, and each is charged here: epsilon %.4g at most\n",
+		fmt.Printf("the answer to a round may be opened %d times, and each opening is charged here: epsilon %.4g at "+
+			"most\n",
 			r.RevealsAtMost, r.EpsilonMost)
 	}
 	fmt.Printf("policy: %s\n", r.Policy)
-	fmt.Println("a refusal names a rule of the policy, or what is wrong with a question, and no number of records")
+	fmt.Println("a refusal names a rule of the policy, or the error in a question, and never a number of records")
 	fmt.Println("what never leaves:")
 	for _, what := range r.NeverLeaving {
 		fmt.Println("  " + what)
@@ -148,8 +149,7 @@ func showPrivate(r *dryrun.Report, site *node.Site) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("\nPRIVATE TO THIS SITE, do not pass it on: " +
-		"what teachers that begin untrained answer to synthetic records")
+	fmt.Println("\nPRIVATE TO THIS SITE, do not share: answers of untrained teachers to synthetic records")
 	for _, a := range answers {
 		fmt.Printf("PRIVATE %s:\n%s", a.Kind, a.Text)
 	}

@@ -25,27 +25,29 @@ import (
 func joinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "join KIT.zip --data FILE [--dir DIR] [--confirm-roster FINGERPRINT]",
-		Short: "join a study by the site's start kit: key, request, roster, policy, preflight",
-		Long: `Joins a study by the site's start kit. It shows the study, makes the site's key on this machine, and
-sends a request to the aggregator. It prints the key's fingerprint, to be read out to the operator by telephone.
-It waits until the operator has admitted the sites. Then it shows who takes part, and has a person confirm that the
-other sites see the same fingerprint. It writes certificate, policy and the node's file, and checks all that the node
-needs.
+		Short: "join a study with the site's start kit: key, request, roster, policy, preflight",
+		Long: `Joins a study with the site's start kit. The command shows the study, makes the site's key on this
+machine, and sends a request to the aggregator. It prints the key's fingerprint: read it out to the operator by
+telephone.
 
-Stopped in between, the same command goes on.`,
+The command then waits until the operator has admitted the sites. It shows who takes part, and asks a person to
+confirm that the other sites see the same roster fingerprint. It writes the certificate, the policy and the node's
+configuration, and checks everything that the node needs.
+
+If it is interrupted, run the same command again: it continues.`,
 		Args: cli.OneArgument("the path of the site's kit"),
 	}
 	var j joining
 	f := c.Flags()
-	f.StringVar(&j.data, "data", "", "the site's `file` of records, as data: of a node's file")
-	f.StringVar(&j.dir, "dir", "", "`folder` for key, certificate and files; by default the site's name")
+	f.StringVar(&j.data, "data", "", "`file` of the site's records, as under data: in a node's configuration")
+	f.StringVar(&j.dir, "dir", "", "`folder` for the key, certificate and configuration (default: the site's name)")
 	f.StringVar(&j.told, "confirm-roster", "", "the roster's `fingerprint`, as the other sites and the operator see it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if j.data == "" {
 			return cli.Misuse("--data: name the file of the site's records")
 		}
 		err := j.run(c.Context(), args[0])
-		return cli.Interrupted(c.Context(), err, "interrupted; the same command goes on")
+		return cli.Interrupted(c.Context(), err, "interrupted; run the same command to continue")
 	}
 	return c
 }
@@ -65,7 +67,7 @@ func (j *joining) run(ctx context.Context, path string) error {
 		return err
 	}
 	if end, err := k.Study.End(); err != nil || !time.Now().Before(end) {
-		return fmt.Errorf("%s: the study is over since %s; ask the operator", path, k.Study.Expires)
+		return fmt.Errorf("%s: the study ended on %s; ask the operator", path, k.Study.Expires)
 	}
 	if j.dir == "" {
 		j.dir = k.Site
@@ -103,7 +105,7 @@ func (j *joining) run(ctx context.Context, path string) error {
 func foundData(data string) (string, error) {
 	file, _, _ := strings.Cut(data, "#")
 	if found, err := filepath.Glob(file); err != nil || len(found) == 0 {
-		return "", fmt.Errorf("--data: there is no %s", file)
+		return "", fmt.Errorf("--data: %s does not exist", file)
 	}
 	return filepath.Abs(data)
 }
@@ -135,12 +137,12 @@ func (j *joining) ask(ctx context.Context, s *enroll.Site) error {
 		return err
 	}
 	if replaced != "" {
-		fmt.Printf("a request with the key %s was there before; if nobody here made it, tell the operator\n",
+		fmt.Printf("the site already had a request, with the key %s; if nobody here made it, tell the operator\n",
 			replaced)
 	}
-	fmt.Printf("compare the kit's SHA-256 with the operator by telephone (%s), and read out the fingerprint of this "+
-		"site's key:\n  %s\n", s.Study.Contact, certs.SpellFingerprint(s.Fingerprint))
-	fmt.Fprintln(os.Stderr, "waiting for the roster; stopped now, the same command goes on")
+	fmt.Printf("call the operator (%s), compare the kit's SHA-256, and read out the fingerprint of this site's key:\n"+
+		"  %s\n", s.Study.Contact, certs.SpellFingerprint(s.Fingerprint))
+	fmt.Fprintln(os.Stderr, "waiting for the roster; if this command is interrupted, run it again to continue")
 	return nil
 }
 
@@ -149,7 +151,7 @@ func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standin
 	if s.Confirmed(r) {
 		return nil
 	}
-	fmt.Printf("\nthe roster of generation %d stands, with %d of %d sites:\n", r.Generation, len(r.Sites),
+	fmt.Printf("\nroster of generation %d, with %d of %d sites:\n", r.Generation, len(r.Sites),
 		len(s.Study.Sites))
 	w := cli.Columns()
 	for _, other := range r.Sites {
@@ -160,7 +162,7 @@ func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standin
 		fmt.Fprintf(w, "  %s\t%s\n", name, certs.SpellFingerprint(other.Key))
 	}
 	_ = w.Flush()
-	fmt.Printf("its fingerprint, which the operator and all other sites have to see too:\n  %s\n",
+	fmt.Printf("its fingerprint, which the operator and all other sites must see too:\n  %s\n",
 		certs.SpellFingerprint(r.Fingerprint()))
 	if j.told != "" {
 		if err := certs.CheckFingerprint(j.told, r.Fingerprint(), roster.FingerprintDigits); err != nil {
@@ -168,7 +170,7 @@ func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standin
 		}
 		return nil
 	}
-	if !cli.Confirm(ctx, "do they see the same?") {
+	if !cli.Confirm(ctx, "do they see the same fingerprint?") {
 		return errors.New("not joined; run the command again and answer yes, or give --confirm-roster FINGERPRINT")
 	}
 	return nil
@@ -177,18 +179,18 @@ func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standin
 // finish checks what the node needs, and says how to start it.
 func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool) error {
 	if before && s.Study.Masked {
-		fmt.Printf("%s has joined before; %s is the site's to change, its peers are by this roster:\n%s", s.Site,
+		fmt.Printf("%s has already joined; edit %s by hand, with the peers of this roster:\n%s", s.Site,
 			s.PolicyFile(), enroll.Peers(s.Site, r.Roster))
 	}
 	report := preflight.Run(ctx, preflight.Options{Config: s.NodeFile()})
 	fmt.Println()
 	showReport(report)
 	if !report.OK {
-		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, and its node cannot start yet: fix what is "+
-			"named above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
+		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, but its node cannot start yet: fix the "+
+			"problems above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
 	}
-	fmt.Printf("\n%s has joined study %s; its rules are in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
+	fmt.Printf("\n%s has joined study %s; its policy is in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
 		s.PolicyFile(), s.NodeFile())
-	fmt.Println("when a run waits (teacher runs):\n  teacher approve --config " + s.NodeFile() + " RUN")
+	fmt.Println("when a run waits for approval (teacher runs):\n  teacher approve --config " + s.NodeFile() + " RUN")
 	return nil
 }

@@ -14,12 +14,12 @@ import (
 func preflightCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "preflight --config FILE [--offline] [--structure] [--format json]",
-		Short: "check everything that a node needs and say what to fix",
+		Short: "check everything that a node needs, and say what to fix",
 	}
 	format := cli.Format(c)
 	offline := c.Flags().Bool("offline", false, "skip the checks of the network")
 	structure := c.Flags().Bool("structure", false,
-		"look at no row, of tables that are not read into memory: seconds for any size")
+		"read no rows, of tables that are not loaded into memory: takes seconds")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		report := preflight.Run(c.Context(), preflight.Options{Config: *config, Offline: *offline,
 			Structure: *structure})

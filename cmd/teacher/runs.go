@@ -15,10 +15,10 @@ import (
 func runsCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs --config FILE [RUN [--spec HASH]] [--format json]",
-		Short: "list the runs that asked this node, or show what one run asks and costs",
-		Long: `Lists the runs that asked this node and what they were charged.
-With a RUN it shows what an approver should know: who asks and why, what leaves this node with how much
-noise, what it costs, and what it can tell about a person.`,
+		Short: "list the runs that asked this node, or show one run",
+		Long: `Lists the runs that asked this node and what they were charged. With a RUN it shows what an approver
+needs to know: who asks and why, what leaves this node with how much noise, what the run costs, and what it can reveal
+about a person.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -56,12 +56,12 @@ noise, what it costs, and what it can tell about a person.`,
 
 func showStatus(s *sitepolicy.Status) {
 	if s.Problem != "" {
-		fmt.Printf("NOTHING IS ANSWERED: %s\n", s.Problem)
+		fmt.Printf("NO QUESTIONS ARE ANSWERED: %s\n", s.Problem)
 	}
 	if l := s.Limit; l != nil {
 		fmt.Printf("dataset %s, node %s/%s: epsilon %.6g spent at delta %g, ",
 			s.Dataset, s.Site, s.Node, s.EpsilonSpent, l.Delta)
-		fmt.Printf("which filter %s counts as %.6g of %g; room for a run of epsilon %.4g\n",
+		fmt.Printf("counted by filter %s as %.6g of %g; room for a run of epsilon %.4g\n",
 			l.Filter, s.EpsilonCounted, l.Epsilon, s.EpsilonLeft)
 	}
 	for _, a := range s.InAdvance {
@@ -87,5 +87,5 @@ func showStatus(s *sitepolicy.Status) {
 			fmt.Printf("%s: %s\n", r.Run, r.Reason)
 		}
 	}
-	fmt.Println("`teacher runs RUN` says what a run asks, costs and can tell; read it before you approve")
+	fmt.Println("read the output of `teacher runs RUN` before you approve a run")
 }

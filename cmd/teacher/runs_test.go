@@ -110,32 +110,33 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 	}
 	says([]string{"asked  " + hash("spec").Hex()[:12] + "  waiting (0 of 2)  lab  "}, "runs")
 	says([]string{
-		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "who asks: lab, according to the aggregator\n",
-		"what is protected: one record at one site\n",
-		"what for: study 12 (in the student's words; nothing checks them)\n", "  1 x embedding: gaussian sigma 20\n",
-		"noise: standard deviation 20 x the most that one record adds; fewer than 40 do not stand out of one release " +
-			"(2 x 20)\n",
-		"before noise is added it is seen by the aggregator alone",
+		"at node north/0 is waiting (0 of 2)\napprovals: 0 of 2\n", "requester: lab, according to the aggregator\n",
+		"protected unit: one record at one site\n",
+		"purpose: study 12 (stated by the student; not checked)\n", "  1 x embedding: gaussian sigma 20\n",
+		"noise: standard deviation 20 x the maximum contribution of one record; fewer than 40 cannot be detected in " +
+			"one release (2 x 20)\n",
+		"seen before noise is added by: only the aggregator",
 		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
 		"tell whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{
-		"study: Heart failure (heart), to the end of 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
+		"study: Heart failure (heart), ends on 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
 			"  data permit: IRB 7\n  contact: Dr. Berg\n" +
 			"  SHA-256 of its protocol, study.yaml: " + hash("study").Hex() + "\n",
-		"  study      met  allowed: runs of any study that goes on, and of none\n", "(nfilter.tab of DataSHIELD",
+		"  study      met  allowed: runs of any current study, and runs without a study\n", "(nfilter.tab of " +
+			"DataSHIELD",
 	}, "runs", "asked")
 	says([]string{"study 12  study heart (" + hash("study").Hex()[:12] + ")\n"}, "runs")
 	says([]string{"is waiting (1 of 2)\n", "  approve by Dr. ann at "}, signed("ann")...)
-	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision took its place\n"}, signed("ann")...)
+	says([]string{"is waiting (1 of 2)\n", "which does not count: a later decision replaced it\n"}, signed("ann")...)
 	says([]string{"is approved by Dr. ann, Dr. ben until "}, signed("ben")...)
 	testkit.Must(t, enforcer.Ask(asks(t, config, nil)))
 	says([]string{`"hidden_once":40`, `"rule":"pipelines","met":true`, `"approvals":2,"approvals_needed":2`,
 		`"strength":"strong"`, `"epsilon_left_after":`}, "runs", "asked", "--format", "json")
 	says([]string{"is denied by "}, "deny", "asked")
-	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, all " +
-		"of them together " +
-		"epsilon 0.5 at most; 0 answers cost 0 so far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
+	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, " +
+		"together at most epsilon 0.5; 0 answers have cost 0 so " +
+		"far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
 		"embed", "--epsilon", "0.5",
 		"--as", signed("ann")[3], "--key", signed("ann")[5])
 	says([]string{"in advance, lab-2027 (spec "}, "runs")
@@ -173,12 +174,12 @@ func TestWhoApprovesAMaskedRunSeesItsMembers(t *testing.T) {
 	for _, args := range [][]string{{"runs", "asked"}, {"approve", "asked"}} {
 		said := output(t, append(args, "--config", file)...)
 		for _, want := range []string{
-			"asked is masked: a sum of 2 of 2 sites or more is opened, and is private where 1 of them, at most",
-			"the answer to a round may be opened 4 times, and each is charged: epsilon " + most + " at most",
+			"asked is masked: sums need at least 2 of 2 sites, and stay private if at most 1 of these sites collude",
+			"the answer to a round may be opened 4 times, and each opening is charged: at most epsilon " + most + "",
 			"  north  " + certs.SpellFingerprint(hash("north").Hex()),
 			"  south  " + certs.SpellFingerprint(hash("south").Hex()),
 		} {
-			if !strings.Contains(said, want+"\n") && !strings.Contains(said, want+", hand the aggregator") {
+			if !strings.Contains(said, want+"\n") && !strings.Contains(said, want+" with the aggregator") {
 				t.Errorf("teacher %v says %q, want %q", args, said, want)
 			}
 		}

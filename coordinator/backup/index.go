@@ -48,7 +48,7 @@ func index(r io.Reader) ([]place, Summary, error) {
 		var v record
 		switch {
 		case last.SHA256 != "":
-			return bad(errors.New("something follows its end"))
+			return bad(errors.New("there is data after its end"))
 		case n == 1:
 			if err := strict(line, &h); err != nil {
 				return bad(err)
@@ -63,7 +63,7 @@ func index(r io.Reader) ([]place, Summary, error) {
 			}
 			sum.SHA256 = hex.EncodeToString(digest.Sum(nil))
 			if last.Keys != sum.Keys || last.SHA256 != sum.SHA256 {
-				return bad(errors.New("its digest does not fit"))
+				return bad(errors.New("its digest does not match"))
 			}
 		default:
 			if err := strict(line, &v); err != nil {
@@ -71,7 +71,7 @@ func index(r io.Reader) ([]place, Summary, error) {
 			}
 			if v.Key == "" || v.Key == coordinator.LeaderKey || v.Key == coordinator.FenceBaseKey || v.Created < 1 ||
 				v.Created > sum.Fence {
-				return bad(fmt.Errorf("the key %q of revision %d cannot be there", v.Key, v.Created))
+				return bad(fmt.Errorf("the key %q of revision %d does not belong in a backup", v.Key, v.Created))
 			}
 			places = append(places, place{v.Created, offset, len(line), strings.HasPrefix(v.Key, "queue/")})
 			sum.Keys++
@@ -97,7 +97,7 @@ func strict(line []byte, v any) error {
 		return err
 	}
 	if d.More() {
-		return errors.New("the line goes on")
+		return errors.New("there is data after the JSON value")
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ const (
 )
 
 // ErrNotEmpty says that etcd has keys, which are kept.
-var ErrNotEmpty = errors.New("etcd already holds keys there, and a ledger is never replaced; " +
-	"move its data away and begin with an empty etcd")
+var ErrNotEmpty = errors.New("etcd already has keys under this prefix, and a ledger is never overwritten; start with " +
+	"an empty etcd")
 
 // Restore loads a file of size bytes into an etcd that has nothing under the store's prefix. It first reads the file
 // and checks its digest. No aggregator leads until the restore is complete; an interrupted restore continues with the
@@ -115,10 +115,10 @@ func (r restore) commit(ctx context.Context, ops ...clientv3.Op) error {
 	done, err := r.kv.Txn(bounded).
 		If(clientv3.Compare(clientv3.Value(r.prefix+coordinator.LeaderKey), "=", r.name)).Then(ops...).Commit()
 	if err != nil {
-		return fmt.Errorf("restore %s: %w; begin again with the same file", r.prefix, err)
+		return fmt.Errorf("restore %s: %w; run the restore again with the same file", r.prefix, err)
 	}
 	if !done.Succeeded {
-		return fmt.Errorf("restore %s: somebody else wrote to etcd meanwhile: %w", r.prefix, ErrNotEmpty)
+		return fmt.Errorf("restore %s: another client wrote to etcd in the meantime: %w", r.prefix, ErrNotEmpty)
 	}
 	return nil
 }

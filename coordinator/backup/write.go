@@ -77,7 +77,8 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 	for r := range stream {
 		switch err := r.Err(); {
 		case errors.Is(err, rpctypes.ErrCompacted):
-			return Summary{}, fmt.Errorf("back up %s: etcd removed the revision %d while it was read; back up again",
+			return Summary{}, fmt.Errorf("back up %s: etcd compacted revision %d during the backup; start the backup "+
+				"again",
 				prefix, revision)
 		case err != nil:
 			return Summary{}, fmt.Errorf("back up %s: %w", prefix, err)
@@ -95,7 +96,7 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 		}
 	}
 	if seen != count {
-		return Summary{}, fmt.Errorf("back up %s: etcd sent %d keys of %d; back up again", prefix, seen, count)
+		return Summary{}, fmt.Errorf("back up %s: etcd sent %d of %d keys; start the backup again", prefix, seen, count)
 	}
 	sum.SHA256 = hex.EncodeToString(lines.digest.Sum(nil))
 	return sum, errors.Join(lines.add(end{sum.Keys, sum.SHA256}), lines.out.Flush())
@@ -111,7 +112,7 @@ func begin(ctx context.Context, kv clientv3.KV, prefix string) (base, revision i
 	}
 	if len(r.Kvs) > 0 {
 		if err := json.Unmarshal(r.Kvs[0].Value, &base); err != nil {
-			return 0, 0, fmt.Errorf("%s is no number: %w", coordinator.FenceBaseKey, err)
+			return 0, 0, fmt.Errorf("%s is not a number: %w", coordinator.FenceBaseKey, err)
 		}
 	}
 	return base, r.Header.GetRevision(), nil

@@ -28,7 +28,7 @@ func main() {
 	out := flag.String("out", "", "`folder` for the results")
 	flag.Parse()
 	if *out == "" {
-		fmt.Fprintln(os.Stderr, "name a folder for the results with --out")
+		fmt.Fprintln(os.Stderr, "give a folder for the results with --out")
 		os.Exit(2)
 	}
 	if err := run(*file, *out); err != nil {

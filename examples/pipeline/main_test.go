@@ -100,7 +100,7 @@ func TestTheExampleTakesNoWarmStart(t *testing.T) {
 	spec, err := runfile.Load("run.yaml")
 	testkit.Must(t, err)
 	testkit.Must(t, spec.Parse("warm_start: {embed: 0.3}\n"))
-	const want = "warm_start.embed: 0.3 is a start for a GAN"
+	const want = "warm_start.embed: 0.3 is for GANs"
 	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v", err)
 	}

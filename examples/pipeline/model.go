@@ -61,7 +61,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 	}
 	for _, n := range m.records {
 		if !(n >= 0) {
-			return nil, s.Wrong(errors.New("a number of records is below 0"))
+			return nil, s.Wrong(errors.New("a number of records is negative"))
 		}
 	}
 	return m, nil
@@ -82,7 +82,7 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	table, features := partition.NewTable(m.schema), make([]float32, m.encoder.Width())
 	for tries := 0; table.Len() < rows; tries++ {
 		if tries == patience {
-			return nil, fmt.Errorf("%w: %d draws had none with %v", pipeline.ErrCondition, patience, where)
+			return nil, fmt.Errorf("%w: %d draws had no row with %v", pipeline.ErrCondition, patience, where)
 		}
 		unit, class := "", rng.IntN(max(1, len(m.schema.Classes())))
 		if u := m.schema.UnitColumn(); u >= 0 {

@@ -28,7 +28,7 @@ var tenNumbers = pipeline.Pipeline{
 	Kinds:           []question.Kind{tens},
 	Model:           histograms,
 	TablesOnly:      true,
-	NoDiscriminator: "it asks for ten numbers and trains nothing",
+	NoDiscriminator: "this pipeline asks for ten numbers and trains nothing",
 	Words:           pipeline.Words{Answers: "ten numbers", Baseline: "noise alone"},
 }
 
@@ -86,8 +86,8 @@ func (t *training) Largest(*plan.Plan, int) pipeline.Largest {
 	return pipeline.Largest{
 		Round: r, RoundContent: "the number of a column",
 		Answer: pipeline.LargestSum(t.Run, 0, cells, 1<<40), AnswerName: "ten numbers",
-		AnswerContent: "how many records are in each part of the column's range; the aggregator sees them, and " +
-			"releases their sum over all sites with noise only",
+		AnswerContent: "the number of records in each part of the column's range; the aggregator sees these numbers, " +
+			"and releases only their noisy sum over all sites",
 	}
 }
 
@@ -157,7 +157,7 @@ func (s *student) Restore(path, identity string) (bool, error) {
 		return false, err
 	}
 	if saved.Identity != identity {
-		return false, pipeline.Misfit(path, errors.New("it is of another run; use another output folder"))
+		return false, pipeline.Misfit(path, errors.New("it belongs to another run; use another output folder"))
 	}
 	s.state = saved
 	return true, nil

@@ -28,7 +28,7 @@ var (
 	// errGivenAway ends calls in progress. Serve adds the reason, which names files and is for the operator.
 	errGivenAway = fmt.Errorf("%w: the aggregator resigned, because it can accept no peer", ErrLeadershipLost)
 	// errWithdrawn ends an attempt to lead when the server must not lead.
-	errWithdrawn = errors.New("the certificate files are no longer in order")
+	errWithdrawn = errors.New("the certificate files cannot be used")
 )
 
 // acceptance records whether the server can accept peers. Only one goroutine uses it.
@@ -68,16 +68,16 @@ func (s *Server) lookAtFiles(a *acceptance) {
 	switch {
 	case reason == nil && before == nil:
 	case reason == nil:
-		s.log.Info("certificate files are in order again")
+		s.log.Info("certificate files can be used again")
 		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.Accepting}) // lost lines are logged
 	case before == nil || before.Error() != reason.Error():
 		if before == nil {
 			a.since = time.Now()
 		}
-		text := "no new peer is accepted"
+		text := "no new peers are accepted"
 		if s.phase.Load() < leads {
-			text = "nobody would be let in; this aggregator does not stand for the lead until its certificate files " +
-				"are in order"
+			text = "no peer could connect; this aggregator does not campaign for leadership until its certificate " +
+				"files can be used"
 		}
 		s.log.Error(text, zap.String("reason", reason.Error()))
 		_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.NotAccepting, Reason: reason.Error()})
@@ -97,7 +97,7 @@ func (s *Server) giveAway(reason error) {
 	if !s.leads() || s.embedded != nil || s.life.Leading().Err() != nil { // set before the server leads
 		return
 	}
-	s.log.Error("leadership is given up, because no peer can be accepted", zap.Duration("for", s.grace()),
+	s.log.Error("resigning as leader, because no peer can be accepted", zap.Duration("for", s.grace()),
 		zap.String("reason", reason.Error()))
 	_ = s.audit.Write(peer.Caller{}, auditlog.Entry{Event: auditlog.GaveAway, Reason: reason.Error()})
 	s.outOfOrder = reason
@@ -137,7 +137,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 		case err == nil && s.credentials.Reload() == nil:
 			return lead, nil
 		case err == nil:
-			s.log.Warn("led for a moment with certificate files that are not in order; the lead is given back")
+			s.log.Warn("became leader with unusable certificate files; resigning")
 			s.resign(lead)
 		case ctx.Err() != nil || !errors.Is(context.Cause(candidacy), errWithdrawn):
 			return nil, err
@@ -157,7 +157,7 @@ func (s *Server) awaitOrder(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%w, while the certificate files were not in order: %w", context.Cause(ctx), reason)
+			return fmt.Errorf("%w, while the certificate files could not be used: %w", context.Cause(ctx), reason)
 		}
 	}
 }
@@ -184,6 +184,6 @@ func (s *Server) resign(lead *coordinator.Leadership) {
 	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
 	defer cancel()
 	if err := lead.Resign(ctx); err != nil {
-		s.log.Warn("leadership not given back; its lease ends it", zap.Error(err))
+		s.log.Warn("could not resign; the leadership ends with its lease", zap.Error(err))
 	}
 }

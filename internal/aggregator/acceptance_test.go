@@ -166,7 +166,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			replace(t, p.list, certs.RevokedFile(p.certs))
 		}, certs.ErrRevoked, "own certificate"},
 		{"expired", func(t *testing.T, p *pair) { p.reissue(t, "agg", 2*time.Second) }, certs.ErrExpired,
-			"it ended on"},
+			"it expired on"},
 		{"no list", func(t *testing.T, p *pair) { testkit.Must(t, os.Remove(p.list)) }, certs.ErrList, "no such file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestALeaderThatCanLetNobodyInGivesTheLeadAway(t *testing.T) {
 			}
 			began := time.Now()
 			tc.spoil(t, p)
-			awaitReady(t, address, http.StatusServiceUnavailable, "no new peer is accepted", tc.says)
+			awaitReady(t, address, http.StatusServiceUnavailable, "no new peers are accepted", tc.says)
 			if m := scrape(t, address); m["conclave_tls_accepting_state"] != 0 || len(m) == 0 {
 				t.Error("the metrics say that somebody is let in")
 			}
@@ -253,7 +253,7 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 	p := newPair(t, 0)
 	p.standBy(t)
 	p.revoke(t, certs.RoleAggregator, "second")
-	p.says(t, http.StatusServiceUnavailable, "no new peer is accepted", "own certificate", "revoked on")
+	p.says(t, http.StatusServiceUnavailable, "no new peers are accepted", "own certificate", "revoked on")
 	time.Sleep(2 * lookEvery) // it withdraws
 	testkit.Must(t, p.stop())
 
@@ -271,10 +271,10 @@ func TestNobodyStandsForTheLeadWhoCouldLetNobodyIn(t *testing.T) {
 		t.Fatalf("it leads with a revoked certificate: %v", s.Close())
 	default:
 	}
-	if n := p.secondLog.FilterMessageSnippet("for a moment").Len(); n != 0 {
+	if n := p.secondLog.FilterMessageSnippet("became leader with unusable").Len(); n != 0 {
 		t.Error("it led for a moment")
 	}
-	if n := p.secondLog.FilterMessageSnippet("does not stand for the lead").Len(); n != 1 {
+	if n := p.secondLog.FilterMessageSnippet("does not campaign for leadership").Len(); n != 1 {
 		t.Errorf("%d lines say that it does not stand", n)
 	}
 	p.reissue(t, "second", time.Hour)

@@ -197,13 +197,13 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 	for i := range 3 {
 		testkit.Must(t, open(lab, i))
 	}
-	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
+	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 open runs")
 	testkit.Must(t, open(lab, 0)) // one too many
 	testkit.Must(t, open(c.studentAs(t, "eve"), 4))
 	testkit.Must(t, c.stop()) // the next leader knows what is open, too
 	c.start(Options{})
 	lab = c.student(t)
-	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 runs open")
+	roundtest.WantStatus(t, open(lab, 3), codes.ResourceExhausted, "3 open runs")
 	for i := range 3 {
 		lab.close(t, fmt.Sprintf("r%d", i))
 	}
@@ -227,7 +227,7 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 	}
 	_, err := c.operator(t).RemoveRun(testkit.Within(t), &conclavev1.RemoveRunRequest{Run: "r0"})
 	testkit.Must(t, err)
-	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs", "operator raises max_runs")
+	roundtest.WantStatus(t, open(lab, "r4"), codes.ResourceExhausted, "opened 4 runs", "operator raise max_runs")
 	testkit.Must(t, c.stop()) // the next leader knows them, too
 	c.start(Options{})
 	lab = c.student(t)
@@ -243,7 +243,7 @@ func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 	open := func(student *testStudent, dataset, name string) error {
 		return student.tryOpen(t, dataset, func(s *conclavev1.RunSpec) { s.Name, s.Epsilon = name, 0.01 })
 	}
-	const full = "have 4 entries, and 2 more would be above 5"
+	const full = "have 4 entries, and 2 more exceed the maximum of 5"
 	lab := c.student(t)
 	for _, name := range []string{"r0", "r1"} {
 		testkit.Must(t, open(lab, "small", name))
@@ -321,7 +321,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	for ; err == nil && released < 10; released++ {
 		_, err = lab.ask(testkit.Within(t), roundtest.VoteRound(second.Name, released, 5), nil)
 	}
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, "questions charged", "operator raises max_questions")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "been charged for", "operator raise max_questions")
 	if released > 4 {
 		t.Errorf("refused after %d releases", released)
 	}
@@ -329,7 +329,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 	c.start(Options{})
 	lab = c.student(t)
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
-	lab.refused(t, roundtest.VoteRound(first.Name, 1, 5), codes.ResourceExhausted, "questions charged")
+	lab.refused(t, roundtest.VoteRound(first.Name, 1, 5), codes.ResourceExhausted, "been charged for")
 	lab.mustAsk(t, roundtest.VoteRound(second.Name, 0, 5)) // a stored release is returned again
 	eve := c.studentAs(t, "eve")
 	third, _ := eve.open(t, d, named("third"))

@@ -88,7 +88,7 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 	}
 	status := lab.show(t, "hostile")
 	if status.GetState() != conclavev1.RunState_RUN_STATE_FAILED ||
-		!strings.Contains(status.GetReason(), "its worker ended 3 times without a new release") {
+		!strings.Contains(status.GetReason(), "its worker process ended 3 times without a new release") {
 		t.Errorf("the run that ends its process is %v", status)
 	}
 	if record, err := c.server.store.Submission(testkit.Within(t), "innocent"); err != nil || record.Losses != 1 {
@@ -180,7 +180,7 @@ func TestARunMayLoseItsWorkersSoOftenInItsLife(t *testing.T) {
 		t.Errorf("after the run that ends its workers %q was claimed", got)
 	}
 	if r := lab.show(t, "a"); r.GetState() != conclavev1.RunState_RUN_STATE_FAILED ||
-		!strings.Contains(r.GetReason(), fmt.Sprintf("its worker ended %d times, the last", most)) {
+		!strings.Contains(r.GetReason(), fmt.Sprintf("its worker process ended %d times, most recently", most)) {
 		t.Errorf("it is %v", r)
 	}
 }

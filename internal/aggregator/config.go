@@ -176,7 +176,7 @@ func (c Config) Validate() error {
 			need(false, "advertise: %q is not an address that standbys can reach; write host:port", c.Advertise)
 		}
 	}
-	need(len(c.Datasets) > 0, "datasets: name at least one dataset with its schema and budget")
+	need(len(c.Datasets) > 0, "datasets: missing; list at least one dataset with its schema and budget")
 	seen := map[string]bool{}
 	for i, d := range c.Datasets {
 		need(!seen[d.Name], "datasets[%d]: %q is listed twice", i, d.Name)
@@ -229,7 +229,7 @@ func (d DatasetConfig) validate() error {
 		return fmt.Errorf("dataset %q: schema_sha256 must be 64 lower-case hex digits", d.Name)
 	}
 	if d.Unit == "" {
-		return fmt.Errorf("dataset %q: unit is empty; set record or a column's name", d.Name)
+		return fmt.Errorf("dataset %q: unit is empty; use record or the name of a column", d.Name)
 	}
 	for _, name := range slices.Concat(d.Students, d.Workers) {
 		if err := (certs.Identity{Role: certs.RoleStudent, Name: name}).Validate(); err != nil {

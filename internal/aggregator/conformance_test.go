@@ -497,10 +497,10 @@ func (s *suite) rejection(t *testing.T, _ string, a asking) {
 		want   string
 		votes  bool
 	}{
-		"a sum":           {longer(1, nil), "a sum where votes were asked", true},
-		"other teachers":  {a.honest(3), "of 3 teachers from a node that has 2", true},
-		"votes":           {roundtest.Votes(2, roundtest.Alternating), "votes where a sum was asked", false},
-		"one number more": {longer(1, nil), "entries where", false},
+		"a sum":           {longer(1, nil), "got a sum, want votes", true},
+		"other teachers":  {a.honest(3), "of 3 teachers, but the node has 2", true},
+		"votes":           {roundtest.Votes(2, roundtest.Alternating), "got votes, want a sum", false},
+		"one number more": {longer(1, nil), "entries, want", false},
 		"the least integer": {longer(0, func(v []int64) {
 			v[1] = math.MinInt64
 		}), "entry 1 of the sum is out of range", false},

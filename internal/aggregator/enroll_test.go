@@ -120,10 +120,10 @@ func TestSitesAreAdmitted(t *testing.T) {
 	_, err = desk.PublishRoster(ctx, two)
 	testkit.Must(t, err)
 	_, err = desk.PublishRoster(ctx, one)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "of generation 2")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "has generation 2")
 	without, _ := c.admit(t, c.certs, d, 3, sites)
 	_, err = desk.PublishRoster(ctx, without)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, `"south" is admitted, and missing`)
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, `the new roster drops site "south"`)
 
 	events := map[string]int{}
 	for _, e := range auditEntries(t, path) {
@@ -146,7 +146,7 @@ func TestWhatAKitCannotDo(t *testing.T) {
 		{Role: certs.RoleOperator, Name: "north"},
 	} {
 		_, _, err := north.send(t, as.Role, as.Name)
-		roundtest.WantStatus(t, err, codes.PermissionDenied, `the kit is that of site "north"`)
+		roundtest.WantStatus(t, err, codes.PermissionDenied, `the kit is for site "north"`)
 	}
 	kit := c.dialAs(t, certs.RoleJoiner, "north")
 	_, opened := conclavev1.NewStudentServiceClient(kit).OpenRun(ctx, &conclavev1.OpenRunRequest{})
@@ -208,7 +208,7 @@ func TestJoiningHasARate(t *testing.T) {
 			break
 		}
 	}
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, "too many calls that change something")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "too many calls that change state")
 }
 
 // A dataset with a study accepts only that study's requests and rosters.
@@ -221,7 +221,7 @@ func TestADatasetsSitesAreOfItsStudy(t *testing.T) {
 	other, _ := c.admit(t, c.certs, "study", 1, nil, q)
 	desk := conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	_, err = desk.PublishRoster(testkit.Within(t), other)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "the roster is of another study", "study heart")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "the roster is for another study", "study heart")
 
 	dir := t.TempDir()
 	_, err = request.New(dir, certs.RoleNode, "north", nil, request.FirstKey)

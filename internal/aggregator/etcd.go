@@ -49,12 +49,12 @@ func (c EtcdConfig) validate() error {
 	var errs config.Problems
 	need := errs.Need
 	need(!c.Embedded || len(c.Endpoints) == 0, "etcd: set either embedded or endpoints")
-	need(!c.Embedded || c.Dir != "", "etcd: embedded needs dir, a folder that outlives restarts")
+	need(!c.Embedded || c.Dir != "", "etcd: embedded needs dir, a persistent folder")
 	need(c.Embedded || len(c.Endpoints) > 0, "etcd: set endpoints, or embedded: true with dir")
 	need((c.Cert == "") == (c.Key == ""), "etcd: set cert and key together")
 	plain := c.plainBeyondLoopback()
-	need(c.Insecure || plain == "", "etcd: endpoints: %s is plain TCP to another machine, where anybody on the way "+
-		"can rewrite the ledger; use https:// with ca, or set insecure: true where a tunnel protects it", plain)
+	need(c.Insecure || plain == "", "etcd: endpoints: %s is plain TCP to another machine, and the network could "+
+		"rewrite the ledger; use https:// with ca, or set insecure: true if a tunnel protects it", plain)
 	need(time.Second <= c.LeaseTTL && c.LeaseTTL <= 10*time.Minute, "etcd.lease_ttl: %v is not between 1s and 10m",
 		c.LeaseTTL)
 	return errors.Join(errs...)
@@ -118,9 +118,9 @@ func (s *Server) openStore(ctx context.Context) error {
 func warnOfNoUsers(ctx context.Context, store *coordinator.Store, log *zap.Logger) {
 	switch known, err := store.KnowsUsers(ctx); {
 	case err != nil:
-		log.Warn("it is not known whether etcd has users", zap.Error(err))
+		log.Warn("cannot check whether etcd has authentication", zap.Error(err))
 	case !known:
-		log.Warn("every certificate of etcd's authority may rewrite the ledger; make users and enable auth")
+		log.Warn("every certificate of etcd's authority can rewrite the ledger; create users and enable auth")
 	}
 }
 
@@ -143,7 +143,8 @@ func LoadEtcd(path string) (EtcdConfig, error) {
 // [coordinator.ErrUnavailable] if etcd does not answer.
 func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	if c.Embedded {
-		return nil, fmt.Errorf("etcd.embedded: its folder %s is the ledger; stop the aggregator and copy the folder",
+		return nil, fmt.Errorf("etcd.embedded: the folder %s is the ledger; to back it up, stop the aggregator and "+
+			"copy the folder",
 			c.Dir)
 	}
 	tls, err := c.clientTLS()
@@ -193,7 +194,7 @@ func (c EtcdConfig) clientTLS() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd.ca: %s holds no PEM certificate", c.CA)
+			return nil, fmt.Errorf("etcd.ca: %s has no PEM certificate", c.CA)
 		}
 	}
 	if c.Cert != "" {

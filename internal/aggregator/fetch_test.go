@@ -107,10 +107,10 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 	c.done(t, d, "a")
 	lab.submit(t, d, "waits")
 	_, err := lab.fetch(t, "waits")
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, `"waits" is waiting`, "once it is done")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, `"waits" is waiting`, "after it is done")
 	_, err = lab.fetch(t, "a")
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, `worker "w.1" of student "hired" has the files of run "a"`,
-		"was not there since this aggregator began to lead, at 20")
+		"has not connected since this aggregator became the leader, at 20")
 	bundle := bytes.Repeat([]byte("bundle "), 200_000)
 	other, leaveToo := hired.offers(t, d, "another")
 	own, leave := hired.offers(t, d, "w")
@@ -140,7 +140,7 @@ func TestABundleComesFromItsWorker(t *testing.T) {
 	leaveToo()
 	testkit.Eventually(t, "both to be away", func() bool {
 		_, err := lab.fetch(t, "a")
-		return strings.Contains(status.Convert(err).Message(), "and is away since 20")
+		return strings.Contains(status.Convert(err).Message(), "and has been disconnected since 20")
 	})
 	fetched := 0
 	for _, e := range auditEntries(t, path) {

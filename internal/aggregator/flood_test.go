@@ -108,7 +108,8 @@ func TestRepeatedRoundsAreBounded(t *testing.T) {
 			repeated++
 		}
 	}
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, `student "student" asked for too many rounds`, "try again in")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, `student "student" asked for too many released rounds`,
+		"try again in")
 	if dial.Again(err) <= 0 {
 		t.Errorf("%v does not say when to try again", err)
 	}

@@ -24,7 +24,7 @@ func (s *Server) auditFound(ctx context.Context, dataset string, head uint64) er
 	for _, line := range lines {
 		var e ledger.Entry
 		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("an entry at the end of the ledger of %s: %w", dataset, err)
+			return fmt.Errorf("read the end of the ledger of %s: %w", dataset, err)
 		}
 		if e.Type != ledger.EntryRelease {
 			continue

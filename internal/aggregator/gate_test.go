@@ -110,7 +110,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 	}
 }
 
-// While the list is unusable no new peer is accepted, connected peers stay, and the log says so.
+// While the list is unusable no new peers are accepted, connected peers stay, and the log says so.
 func TestNobodyIsLetInWithoutTheList(t *testing.T) {
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change, insisting)

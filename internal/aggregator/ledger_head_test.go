@@ -77,9 +77,10 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 			"the ledger went back"},
 		"another": {&conclavev1.LedgerHead{Seq: 2, Hash: bytes.Repeat([]byte{7}, 32)}, codes.FailedPrecondition,
 			"restore a newer backup"},
-		"no number": {&conclavev1.LedgerHead{Hash: opened.GetHash()}, codes.InvalidArgument, "names no entry"},
+		"no number": {&conclavev1.LedgerHead{Hash: opened.GetHash()}, codes.InvalidArgument, "sent no valid ledger " +
+			"entry"},
 		"a short hash": {&conclavev1.LedgerHead{Seq: 2, Hash: opened.GetHash()[:31]}, codes.InvalidArgument,
-			"names no entry"},
+			"sent no valid ledger entry"},
 	} {
 		h := hello(d, "south", "b", 4)
 		h.Ledger = x.head

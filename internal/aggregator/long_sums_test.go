@@ -99,5 +99,5 @@ func TestPartsThatCannotBeAreRejected(t *testing.T) {
 	unasked := c.node(t, hello(c.dataset(), "north", "bad", 4), roundtest.Silent)
 	mustSend(t, unasked.stream, inParts(n, 1, nil)(roundtest.EmbeddingRound("r", 0, n, nil))[0])
 	testkit.Receive(t, unasked.ended)
-	roundtest.WantStatus(t, unasked.err, codes.InvalidArgument, "that it was not asked for")
+	roundtest.WantStatus(t, unasked.err, codes.InvalidArgument, "without being asked")
 }

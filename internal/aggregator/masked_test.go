@@ -242,7 +242,7 @@ func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 		}
 	}
 	r.join(four...)
-	r.student.refused(t, r.round(0), codes.FailedPrecondition, "was turned down",
+	r.student.refused(t, r.round(0), codes.FailedPrecondition, "was rejected",
 		"south/n refused: attempted too often")
 	if n := r.members["east"].life.attempts(); n < 2 || n > 10 {
 		t.Errorf("a member was asked %d times", n)

@@ -58,7 +58,7 @@ func TestOperatorsSeeNodes(t *testing.T) {
 		return all, last, r.GetMore()
 	}
 	want := []string{
-		`east/a 2 NOT_CONNECTED: it was not let in: `,
+		`east/a 2 NOT_CONNECTED: it was refused: `,
 		"north/a 4 WAITS_FOR_APPROVAL: run " + spec.Name + " waits for approval at site north",
 		"south/a 2 ANSWERING: it was asked a round of run " + spec.Name,
 		"south/b 2 READY: ",

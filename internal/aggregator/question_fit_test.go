@@ -170,7 +170,7 @@ func TestFitsWithNodesThatChange(t *testing.T) {
 	huge := make([]int64, roundtest.FitWidth+1+ratio.Triangle(roundtest.FitWidth))
 	huge[4] = math.MaxInt64
 	for name, bad := range map[string]roundtest.Answer{
-		"refusing": roundtest.Refusing("no"), "of another length": roundtest.Sums(make([]int64, roundtest.FitWidth)),
+		"refusing": roundtest.Refusing("no"), "wrong length": roundtest.Sums(make([]int64, roundtest.FitWidth)),
 		"beyond all units": roundtest.Sums(huge), "voting": roundtest.Votes(3, roundtest.Alternating),
 		"mute": roundtest.Silent,
 	} {

@@ -68,7 +68,8 @@ func TestSelections(t *testing.T) {
 		}
 	}
 	// A faulty selection among cached sums is also detected, and costs nothing.
-	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 says of 2")
+	student.refused(t, selection(4, roundtest.Units(0, 0), nil), codes.InvalidArgument, "a selection among 3 "+
+		"candidates has 2")
 	_, err := student.ask(testkit.Within(t), selection(4, roundtest.Units(0, 0, 0),
 		func(q *conclavev1.Selection) { q.Round = 1 }), nil)
 	roundtest.WantStatus(t, err, codes.NotFound, "the sums of round 1", spec.Name, "not cached")
@@ -101,7 +102,7 @@ func TestSelectionsAreUnderTheEntryOfTheirSums(t *testing.T) {
 	again := roundtest.SelectionRound(spec.Name, 1, roundtest.Units(0, 0), nil)
 	again.Planned = 1
 	_, err := student.ask(testkit.Within(t), again, nil)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "entry 1", "asked under entry 0", "name that entry")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "entry 1", "charged under entry 0", "use that entry")
 	again.Planned = 0
 	if student.mustAsk(t, again); len(student.ledger(t, spec.Name)) != 2 {
 		t.Error("what was refused was charged, or the selection was not")
@@ -156,7 +157,7 @@ func TestSelectionsGoOnAfterARestart(t *testing.T) {
 	if r := student.mustAsk(t, second); r.GetSelected().GetIndex() != 1 {
 		t.Errorf("after the restart round 1 is %v", r)
 	}
-	student.refused(t, third, codes.NotFound, "round 0", spec.Name, "not cached", "ask for that round again")
+	student.refused(t, third, codes.NotFound, "round 0", spec.Name, "not cached", "ask that round again")
 	// A request for other scores under that number changes nothing.
 	_, err := student.askHolding(testkit.Within(t), roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 1), nil))
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "released for another question")

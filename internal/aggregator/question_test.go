@@ -70,7 +70,7 @@ func TestQuestionsAreRefused(t *testing.T) {
 		"another rate": {rate(0.2), codes.FailedPrecondition, "pays for rate 0.25"},
 		"rate NaN":     {rate(math.NaN()), codes.InvalidArgument, "rate NaN"},
 		"votes": {roundtest.VoteRound(spec.Name, 0, 2), codes.FailedPrecondition,
-			"pays for discriminator, and the round asks for votes"},
+			"pays for discriminator, but the round asks for votes"},
 	} {
 		student.refused(t, c.round, c.code, c.want)
 		if entries := student.ledger(t, spec.Name); len(n.rounds) != 0 || len(entries) != 0 {
@@ -132,13 +132,13 @@ func TestPlansAreRefusedWhenTheRunIsOpened(t *testing.T) {
 		"rate NaN":      {roundtest.SamplesOf(2, math.NaN(), 2), "rate is NaN"},
 		"no noise":      {roundtest.SamplesOf(0, 0.5, 2), "noise_multiplier is 0"},
 		"noise of NaN":  {roundtest.SamplesOf(math.NaN(), 0.5, 2), "noise_multiplier is NaN"},
-		"a vote":        {roundtest.Wholly, "filter pld prices the whole plan beforehand"},
+		"a vote":        {roundtest.Wholly, "filter pld prices the whole plan in advance"},
 		"an open sum":   {roundtest.Both(roundtest.Wholly, roundtest.SumsOf(2)), "give each entry a count"},
 		"an open vote": {roundtest.Both(roundtest.SamplesOf(2, 0.25, 2),
 			roundtest.Also(roundtest.Planned(runspec.Votes, roundtest.GNMax(20), 0))), "give each entry a count"},
 		"confident vote": {roundtest.Both(roundtest.SamplesOf(2, 0.25, 2),
 			roundtest.Also(roundtest.Planned(runspec.Votes, roundtest.ConfidentMax(5, 30, 20), 2))),
-			"use no confident-gnmax"},
+			"do not use confident-gnmax"},
 	} {
 		if err := open(refusing, c.change); err == nil {
 			t.Errorf("%s: opened", name)
@@ -173,7 +173,7 @@ func TestForgettingReleases(t *testing.T) {
 			}
 			r, err := student.ask(testkit.Within(t), q, nil)
 			if number < forgotten {
-				roundtest.WantStatus(t, err, codes.FailedPrecondition, "was released and its answer dropped",
+				roundtest.WantStatus(t, err, codes.FailedPrecondition, "was released, and its answer was deleted",
 					"newest checkpoint")
 			} else if err != nil || !cmp.Equal(r, released[number], protocmp.Transform()) {
 				t.Errorf("round %d: %v, %v; want %v", number, r, err, released[number])
@@ -188,7 +188,7 @@ func TestForgettingReleases(t *testing.T) {
 	// A round that asks to forget itself or later rounds is refused. A round that is not charged forgets nothing.
 	for _, forget := range []uint64{6, 100, math.MaxUint64} {
 		_, err := student.askForgetting(testkit.Within(t), round(5), forget)
-		roundtest.WantStatus(t, err, codes.InvalidArgument, "cannot forget itself")
+		roundtest.WantStatus(t, err, codes.InvalidArgument, "cannot drop itself")
 	}
 	_, err := student.askForgetting(testkit.Within(t),
 		roundtest.DiscriminatorRound(spec.Name, 5, 6, func(v *conclavev1.Vector) { v.Rate = 1 }), 4)

@@ -166,7 +166,7 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	// A student without the claim is refused, whether the run waits or runs.
 	open := &conclavev1.OpenRunRequest{Spec: roundtest.Submission(d, "first").Spec}
 	_, err := student.OpenRun(testkit.Within(t), open)
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "waits in the queue")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "is waiting in the queue")
 
 	w := lab.worker(t, &conclavev1.Worker{Dataset: d, Name: "w1"})
 	run := w.claimed()
@@ -178,11 +178,11 @@ func TestTheWayOfARunThroughTheQueue(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "first", "w1")
 	_, err = student.OpenRun(holding(t, run), open)
 	testkit.Must(t, err)
-	student.refused(t, roundtest.VoteRound("first", 0, 4), codes.FailedPrecondition, "held by worker")
+	student.refused(t, roundtest.VoteRound("first", 0, 4), codes.FailedPrecondition, "claimed by worker")
 	_, err = student.ask(holding(t, run), roundtest.VoteRound("first", 0, 4), nil)
 	testkit.Must(t, err)
 	_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "first"})
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "held by worker")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "claimed by worker")
 
 	mustSend(
 		t,
@@ -267,7 +267,7 @@ func TestRunsOfStudentsAreListedAndClosedByForce(t *testing.T) {
 	}()
 	testkit.Eventually(t, "a round", func() bool { return c.server.rounds.Datasets[d].OpenRounds() == 1 })
 	_, err = lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name})
-	roundtest.WantStatus(t, err, codes.FailedPrecondition, "did not come from the queue", "\"student\"", "by force")
+	roundtest.WantStatus(t, err, codes.FailedPrecondition, "was opened without the queue", "\"student\"", "by force")
 	r, err := lab.CancelRun(testkit.Within(t), &conclavev1.CancelRunRequest{Run: spec.Name, Force: true})
 	testkit.Must(t, err)
 	if !r.GetRun().GetClosed() || r.GetRun().GetState() != conclavev1.RunState_RUN_STATE_DONE {
@@ -423,7 +423,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 	late := roundtest.Submission("small", "late")
 	late.Overcommit = true
 	_, err = lab.SubmitRun(testkit.Within(t), late)
-	roundtest.WantStatus(t, err, codes.ResourceExhausted, "does not fit what dataset \"small\" has left")
+	roundtest.WantStatus(t, err, codes.ResourceExhausted, "exceeds what is left of the budget of dataset \"small\"")
 }
 
 // A worker that is gone longer than its grace period loses its run. One that returns in time keeps it, by claim or by
@@ -451,7 +451,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	if taken.GetName() != "a" || taken.GetClaim() == run.GetClaim() {
 		t.Errorf("back under its name it got %v", taken)
 	}
-	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "no longer this worker's") {
+	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "this worker no longer has its claim") {
 		t.Errorf("with an old claim it got %v", end)
 	}
 	// A worker with another name waits until the grace period ends.
@@ -467,7 +467,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	// A worker that leaves in order returns its run at once.
 	testkit.Must(t, other.stream.CloseSend())
 	if status := lab.await(t, "a", conclavev1.RunState_RUN_STATE_WAITING); !strings.Contains(status.GetReason(),
-		`"v" gave it back`) || status.GetPlace() != 1 {
+		`"v" returned it`) || status.GetPlace() != 1 {
 		t.Errorf("given back it is %v", status)
 	}
 }
@@ -495,7 +495,7 @@ func TestARunThatEndsItsWorkersFails(t *testing.T) {
 	}
 	status := lab.show(t, "a")
 	if status.GetState() != conclavev1.RunState_RUN_STATE_FAILED ||
-		!strings.Contains(status.GetReason(), `its worker ended 3 times without a new release`) {
+		!strings.Contains(status.GetReason(), `its worker process ended 3 times without a new release`) {
 		t.Errorf("it is %v", status)
 	}
 }
@@ -534,7 +534,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 	if got := stranger.claimed().GetName(); got != "b" { // other runs are not delayed
 		t.Errorf("a worker without its folder got %s", got)
 	}
-	if reason := lab.show(t, "a").GetReason(); !strings.Contains(reason, "waits for a worker with the checkpoint") {
+	if reason := lab.show(t, "a").GetReason(); !strings.Contains(reason, "waiting for a worker with the checkpoint") {
 		t.Errorf("it says %q", reason)
 	}
 	if got := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "u",

@@ -49,7 +49,7 @@ func TestRefusals(t *testing.T) {
 		}
 		node.leave()
 		_, err = check(nil)
-		roundtest.WantStatus(t, err, codes.InvalidArgument, "must hold a hello")
+		roundtest.WantStatus(t, err, codes.InvalidArgument, "must contain a hello")
 		for name, h := range map[string]struct {
 			change func(h *conclavev1.Hello)
 			code   codes.Code

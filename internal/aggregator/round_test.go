@@ -296,10 +296,10 @@ func TestRounds(t *testing.T) {
 	t.Run("rounds come in order", func(t *testing.T) {
 		student, spec, _ := c.begin(t, nil, roundtest.Votes(8, roundtest.Alternating))
 		for _, number := range []uint64{1, 7, math.MaxUint64} {
-			student.refused(t, roundtest.VoteRound(spec.Name, number, 2), codes.FailedPrecondition, "round 0 is due")
+			student.refused(t, roundtest.VoteRound(spec.Name, number, 2), codes.FailedPrecondition, "want round 0")
 		}
 		student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 2))
-		student.refused(t, roundtest.VoteRound(spec.Name, 2, 2), codes.FailedPrecondition, "round 1 is due")
+		student.refused(t, roundtest.VoteRound(spec.Name, 2, 2), codes.FailedPrecondition, "want round 1")
 		student.refused(t, roundtest.VoteRound("nobody", 0, 2), codes.NotFound)
 	})
 }

@@ -92,17 +92,18 @@ func TestRoundsKeepToThePlanOfStages(t *testing.T) {
 	refused(at(0, 0, 0.3), codes.FailedPrecondition, "rate 0.3", "pays for rate 0.25")
 	refused(at(0, 4, 0.25), codes.FailedPrecondition, "rate 0.25", "pays for rate 0.5")
 	refused(at(0, 3, 0.25), codes.FailedPrecondition, "entry 3",
-		"pays for scores, and the round asks for discriminator")
-	refused(at(0, 5, 0.25), codes.FailedPrecondition, "has a plan of 5 entries, and the round names entry 5")
-	refused(at(0, math.MaxUint32, 0.25), codes.FailedPrecondition, "names entry 4294967295")
+		"pays for scores, but the round asks for discriminator")
+	refused(at(0, 5, 0.25), codes.FailedPrecondition, "has a plan of 5 entries, but the round uses entry 5")
+	refused(at(0, math.MaxUint32, 0.25), codes.FailedPrecondition, "uses entry 4294967295")
 	refused(roundtest.Paid(spec, "", roundtest.ScoreRound(spec.Name, 0, roundtest.Units(0, 0), nil)),
-		codes.FailedPrecondition, "entry 0", "pays for discriminator, and the round asks for scores")
+		codes.FailedPrecondition, "entry 0", "pays for discriminator, but the round asks for scores")
 	paysFor(0, at(0, 0, 0.25), 2)
-	refused(at(1, 0, 0.25), codes.ResourceExhausted, "the run's plan has 1", "1 of them are used and 1 more were asked")
+	refused(at(1, 0, 0.25), codes.ResourceExhausted, "the run's plan has 1", "1 of them are used, and 1 more were "+
+		"asked")
 	paysFor(3, roundtest.Paid(spec, runspec.Selections, roundtest.ScoreRound(spec.Name, 1, roundtest.Units(0, 0), nil)),
 		0)
 	paysFor(3, selection(2), 0)
-	refused(selection(3), codes.ResourceExhausted, "the run's plan has 2", "2 of them are used and 1 more were asked")
+	refused(selection(3), codes.ResourceExhausted, "the run's plan has 2", "2 of them are used, and 1 more were asked")
 	paysFor(1, at(3, 1, 0.25), 3)
 	refused(at(4, 1, 0.25), codes.ResourceExhausted, "1 of them are used")
 	paysFor(2, at(4, 2, 0.25), 2) // the first one's, which is used up
@@ -132,7 +133,7 @@ func TestEntriesAreUsedUpWithoutAPlansPrice(t *testing.T) {
 	n := c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
 	student.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 3))
 	student.refused(t, roundtest.VoteRound(spec.Name, 1, 3), codes.ResourceExhausted, "the run's plan has 5",
-		"3 of them are used and 3 more", spec.Name)
+		"3 of them are used, and 3", spec.Name)
 	if len(n.rounds) != 1 {
 		t.Errorf("the node saw %d rounds", len(n.rounds))
 	}

@@ -151,7 +151,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return fmt.Errorf("become the leading aggregator: %w", err)
 	}
 	context.AfterFunc(s.lead.Context(), func() {
-		s.life.EndLeading(fmt.Errorf("%w; another aggregator has taken over or etcd was away: %w",
+		s.life.EndLeading(fmt.Errorf("%w; another aggregator took over, or etcd was unreachable: %w",
 			ErrLeadershipLost, context.Cause(s.lead.Context())))
 	})
 	if s.embedded != nil {
@@ -220,12 +220,12 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 			d.Workers = c.Students
 		}
 		if d.Study = s.studies[c.Name]; d.Study != nil {
-			s.log.Info("runs on the dataset must be of its study", zap.String("dataset", record.Name),
+			s.log.Info("runs on the dataset must belong to its study", zap.String("dataset", record.Name),
 				zap.String("study", d.Study.Line()), zap.String("expires", d.Study.Expires))
 		}
 		if len(d.Workers) == 0 {
-			s.log.Warn("every student of the authority may take the runs of others on the dataset, and sees what is "+
-				"released to them; list students, or workers", zap.String("dataset", record.Name))
+			s.log.Warn("every student of the authority can claim other students' runs on the dataset and see their "+
+				"releases; list students, or workers", zap.String("dataset", record.Name))
 		}
 		datasets[record.Name] = d
 	}

@@ -185,7 +185,7 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 3*time.Second))
 	north := c.node(t, hello(d, "brief", "a", 4), roundtest.Silent)
 	testkit.Receive(t, north.ended)
-	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "expired", "dial again with a new one")
+	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "expired", "connect again with a new one")
 	files := certs.IssuedFiles(c.certs, certs.RoleNode, "brief")
 	testkit.Must(t, os.Remove(files.Cert))
 	testkit.Must(t, os.Remove(files.Key))
@@ -260,7 +260,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	} {
 		t.Run("a hello of "+name, func(t *testing.T) {
 			err := say(t, c.boldly(t, north), hello(d, site, "a", 4))
-			roundtest.WantStatus(t, err, codes.PermissionDenied, `the certificate site "north"`)
+			roundtest.WantStatus(t, err, codes.PermissionDenied, `the certificate is for site "north"`)
 		})
 	}
 	t.Run("other roles", func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 				codes.Unavailable)
 		})
 	}
-	t.Run("of another authority", func(t *testing.T) {
+	t.Run("from another authority", func(t *testing.T) {
 		foreign := filepath.Join(t.TempDir(), "certs")
 		testkit.Must(t, authority.Create(foreign))
 		testkit.Must(t, authority.Issue(foreign, certs.RoleNode, "north", nil, time.Hour))
@@ -319,7 +319,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	t.Run("with a name in capitals", func(t *testing.T) {
 		f := c.odd(t, "conclave://node/North") // another authority may issue it
 		roundtest.WantStatus(t, say(t, c.boldly(t, f), hello(d, "north", "a", 4)), codes.PermissionDenied,
-			`the certificate site "North"`)
+			`the certificate is for site "North"`)
 	})
 	t.Run("what is right is let in", func(t *testing.T) {
 		testkit.Must(t,

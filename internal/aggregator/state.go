@@ -55,7 +55,7 @@ func (s *Server) ready(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := s.credentials.Reload(); err != nil {
-		return "", fmt.Errorf("no new peer is accepted: %w", err)
+		return "", fmt.Errorf("no new peers are accepted: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *Server) spent(d *round.Dataset) (epsilon float64, ok bool) {
 		return spending.EpsilonSpent()
 	})
 	if err != nil {
-		s.log.Warn("the spending of a dataset is missing in the metrics", zap.String("dataset", d.Record.Name),
+		s.log.Warn("could not read a dataset's spending for the metrics", zap.String("dataset", d.Record.Name),
 			zap.Error(err))
 	}
 	return epsilon, err == nil

@@ -41,17 +41,17 @@ func (d DatasetConfig) fits(of *study.Study, at string) (errs config.Problems) {
 	need := func(ok bool, field, format string, args ...any) {
 		errs.Need(ok, "%s.%s: %s; correct it, or name another study.yaml", at, field, fmt.Sprintf(format, args...))
 	}
-	need(d.Name == of.Dataset, "name", "study %s is on dataset %q, and this is %q", of.Name, of.Dataset, d.Name)
-	need(d.Unit == of.Unit, "unit", "study %s protects %q, and the dataset %q", of.Name, of.Unit, d.Unit)
-	need(max(1, d.Overlap) == of.Overlap, "overlap", "study %s has %d, and the dataset %d", of.Name,
+	need(d.Name == of.Dataset, "name", "study %s is for dataset %q, and this is %q", of.Name, of.Dataset, d.Name)
+	need(d.Unit == of.Unit, "unit", "study %s protects unit %q, and the dataset %q", of.Name, of.Unit, d.Unit)
+	need(max(1, d.Overlap) == of.Overlap, "overlap", "study %s has %d, and the dataset has %d", of.Name,
 		of.Overlap, max(1, d.Overlap))
 	need(d.Budget.Epsilon <= of.Budget.Epsilon && d.Budget.Delta <= of.Budget.Delta, "budget",
-		"(%v, %v) is more than that of study %s, (%v, %v)", d.Budget.Epsilon, d.Budget.Delta, of.Name,
+		"(%v, %v) exceeds that of study %s, (%v, %v)", d.Budget.Epsilon, d.Budget.Delta, of.Name,
 		of.Budget.Epsilon, of.Budget.Delta)
 	others := slices.DeleteFunc(slices.Clone(d.Students), func(name string) bool {
 		return slices.Contains(of.Students, name)
 	})
-	need(len(d.Students) > 0 && len(others) == 0, "students", "%q may submit runs, and study %s names %s",
+	need(len(d.Students) > 0 && len(others) == 0, "students", "%q may submit runs, but study %s lists %s",
 		strings.Join(d.Students, ", "), of.Name, strings.Join(of.Students, ", "))
 	if err := d.fitsSchema(config.Resolve(d.Study, of.Schema)); err != nil {
 		need(false, "schema", "%v", err)
@@ -67,7 +67,7 @@ func (d DatasetConfig) fitsSchema(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the study's cannot be read: %w", err)
+		return fmt.Errorf("the study's schema cannot be read: %w", err)
 	}
 	record, err := d.record()
 	if err != nil {
@@ -75,7 +75,8 @@ func (d DatasetConfig) fitsSchema(path string) error {
 	}
 	sum := sha256.Sum256(raw)
 	if hash := hex.EncodeToString(sum[:]); hash != record.SchemaSHA256 {
-		return fmt.Errorf("the dataset's has SHA-256 %s, and %s, the study's, has %s", record.SchemaSHA256, path, hash)
+		return fmt.Errorf("the dataset's schema has SHA-256 %s, but the study's, %s, has "+
+			"%s", record.SchemaSHA256, path, hash)
 	}
 	return nil
 }

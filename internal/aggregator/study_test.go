@@ -88,12 +88,14 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 		want string // empty if only the submitted document is wrong
 		says string
 	}{
-		"none":          {nil, "", codes.FailedPrecondition, "of no study", "of no study"},
-		"another":       {later, amended, codes.FailedPrecondition, "is wanted", "is wanted"},
-		"renamed":       {renamed, studyText, codes.InvalidArgument, "says otherwise", "names another study"},
-		"other-file":    {of, amended, codes.InvalidArgument, "", "not the one that it names"},
-		"no-file":       {of, "", codes.InvalidArgument, "", "not the one that it names"},
-		"file-for-none": {nil, studyText, codes.InvalidArgument, "of no study", "names none"},
+		"none":    {nil, "", codes.FailedPrecondition, "has no study", "has no study"},
+		"another": {later, amended, codes.FailedPrecondition, "is wanted", "is wanted"},
+		"renamed": {renamed, studyText, codes.InvalidArgument, "description of the study " +
+			"differs", "its spec and the submitted " +
+			"study differ"},
+		"other-file":    {of, amended, codes.InvalidArgument, "", "does not match the hash in its spec"},
+		"no-file":       {of, "", codes.InvalidArgument, "", "does not match the hash in its spec"},
+		"file-for-none": {nil, studyText, codes.InvalidArgument, "has no study", "its spec has none"},
 		"no-hash": {other(func(s *conclavev1.Study) { s.Sha256 = "x" }), "x", codes.InvalidArgument,
 			"study: sha256", "study: sha256"},
 		"two-lines": {other(func(s *conclavev1.Study) { s.Permit = "a\nb" }), "x", codes.InvalidArgument,
@@ -217,12 +219,12 @@ func TestADatasetFitsItsStudy(t *testing.T) {
 	anybody.Students = nil
 	_, err := (Config{Datasets: []DatasetConfig{good, wrong, missing, anybody}}).studies()
 	for _, want := range []string{
-		`datasets[1].name: study heart is on dataset "study", and this is "d"; correct it`,
-		`datasets[1].unit: study heart protects "record", and the dataset "patient"`,
-		`datasets[1].overlap: study heart has 1, and the dataset 2`,
-		`datasets[1].budget: (31, 0.0001) is more than that of study heart, (30, 0.0001)`,
-		`datasets[1].students: "lab, eve" may submit runs, and study heart names student, lab`,
-		`datasets[1].schema: the dataset's has SHA-256 `, `datasets[2].study: read the study: `,
+		`datasets[1].name: study heart is for dataset "study", and this is "d"; correct it`,
+		`datasets[1].unit: study heart protects unit "record", and the dataset "patient"`,
+		`datasets[1].overlap: study heart has 1, and the dataset has 2`,
+		`datasets[1].budget: (31, 0.0001) exceeds that of study heart, (30, 0.0001)`,
+		`datasets[1].students: "lab, eve" may submit runs, but study heart lists student, lab`,
+		`datasets[1].schema: the dataset's schema has SHA-256 `, `datasets[2].study: read the study: `,
 		`datasets[3].students: "" may submit runs`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

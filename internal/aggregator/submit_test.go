@@ -41,7 +41,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 				coordinator.MaxSchemaFile+1)
 		}, codes.InvalidArgument, "its schema has"},
 		"another schema": {func(q *conclavev1.SubmitRunRequest) { q.SchemaYaml = []byte("tested") },
-			codes.InvalidArgument, "not the one that it names"},
+			codes.InvalidArgument, "does not match the hash in its spec"},
 		"a foreign schema": {func(q *conclavev1.SubmitRunRequest) {
 			q.Spec.SchemaSha256, q.SchemaYaml = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
 				[]byte("x")
@@ -55,7 +55,7 @@ func TestSubmissionsThatCannotBe(t *testing.T) {
 		"coin votes": {func(q *conclavev1.SubmitRunRequest) { q.Spec.CoinVotes = true }, codes.FailedPrecondition,
 			"coin votes"},
 		"too much epsilon": {func(q *conclavev1.SubmitRunRequest) { q.Spec.Epsilon = 11.5 }, codes.FailedPrecondition,
-			"11 in all"},
+			"is 11"},
 	} {
 		q := roundtest.Submission("small", "bad")
 		c.change(q)
@@ -113,7 +113,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 		"a name":            {Dataset: "small"},
 		"not served here":   {Dataset: "none", Name: "w"},
 		"without a claim":   {Dataset: "small", Name: "w", Run: "a"},
-		"it has begun":      {Dataset: "small", Name: "w", Folders: make([]string, 1001)},
+		"it has started":    {Dataset: "small", Name: "w", Folders: make([]string, 1001)},
 		"without a run":     {Dataset: "small", Name: "w", Claim: "a"},
 		"worker \"a b\": a": {Dataset: "small", Name: "a b"},
 	} {
@@ -126,7 +126,7 @@ func TestTheQueueIsForStudents(t *testing.T) {
 	testkit.Must(t, err)
 	mustSend(t, mute, &conclavev1.ClaimRunRequest{Message: &conclavev1.ClaimRunRequest_Progress{}})
 	_, err = mute.Recv()
-	roundtest.WantStatus(t, err, codes.InvalidArgument, "must give its name")
+	roundtest.WantStatus(t, err, codes.InvalidArgument, "must contain its name")
 	run := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed()
 	// A claim is useless with another certificate.
 	if end := eve.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w", Run: "a",
@@ -137,12 +137,13 @@ func TestTheQueueIsForStudents(t *testing.T) {
 		"eve")
 	for what, change := range map[string]func(*conclavev1.FinishRunRequest){
 		"without a claim": func(q *conclavev1.FinishRunRequest) { q.Claim = "" },
-		"a worker says":   func(q *conclavev1.FinishRunRequest) { q.State = conclavev1.RunState_RUN_STATE_CANCELLED },
-		"no file": func(q *conclavev1.FinishRunRequest) {
+		"use done, out of " +
+			"budget": func(q *conclavev1.FinishRunRequest) { q.State = conclavev1.RunState_RUN_STATE_CANCELLED },
+		"without a name": func(q *conclavev1.FinishRunRequest) {
 			q.Results = []*conclavev1.RunResult{{Name: "x",
 				Sha256: "ab"}}
 		},
-		"held by worker": func(q *conclavev1.FinishRunRequest) { q.Claim = "old" },
+		"claimed by worker": func(q *conclavev1.FinishRunRequest) { q.Claim = "old" },
 	} {
 		q := &conclavev1.FinishRunRequest{Run: "a", Claim: run.GetClaim(), State: conclavev1.RunState_RUN_STATE_DONE}
 		change(q)

@@ -46,7 +46,7 @@ func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
 	u.away.Store(true)
 	for range 2 {
 		student.refused(t, roundtest.VoteRound(spec.Name, 0, 2), codes.Unavailable, "charged and stored",
-			"ledger up to entry 4", "ask it again")
+			"ledger up to entry 4", "ask again")
 	}
 	before, _ := stored(0)
 	if len(node.entries) != 0 {

@@ -36,7 +36,8 @@ func TestARunThatWaitsForAQuorumGivesItsWorkerAway(t *testing.T) {
 	if end := w.ended(); end.GetState() != conclavev1.RunState_RUN_STATE_WAITING {
 		t.Errorf("the worker hears %v", end)
 	}
-	if r := lab.show(t, "hog"); r.GetPlace() != 2 || !strings.Contains(r.GetReason(), "for a quorum") || r.GetClosed() {
+	if r := lab.show(t, "hog"); r.GetPlace() != 2 || !strings.Contains(r.GetReason(), "for its quorum") ||
+		r.GetClosed() {
 		t.Errorf("the run that waited for a quorum is %v", r)
 	}
 	lab.cheap(t, "later")

@@ -70,7 +70,7 @@ func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]floa
 		delete(a.attempts, at)
 		a.mu.Unlock()
 		if h == nil || len(h.answers) != len(s.sites()) || len(h.seeds) != len(h.answers) {
-			return nil, fmt.Errorf("round %d of run %q: it was opened, and not all sites had answered",
+			return nil, fmt.Errorf("round %d of run %q was opened before all sites had answered",
 				at.round, at.run)
 		}
 		total := make([]int64, len(s.units))
@@ -78,7 +78,7 @@ func (a *adversary) observe(s *scenario, releases []*conclavev1.Release) ([]floa
 			masking.AddUp(total, h.opened(site))
 		}
 		if !slices.Equal(total, r.GetSum().GetValues()) {
-			return nil, fmt.Errorf("round %d of run %q: what was released is not what the sites' answers open to",
+			return nil, fmt.Errorf("round %d of run %q: the release does not match the sites' answers",
 				at.round, at.run)
 		}
 		release += aside(total[0], s.units[0])

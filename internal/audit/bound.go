@@ -97,7 +97,7 @@ func LowerBound(trials [2][]float64, delta, confidence float64) (Bound, error) {
 	var pilot, rest [2][]float64
 	for world, xs := range trials {
 		if len(xs) < MinRuns {
-			return Bound{}, fmt.Errorf("world %d has %d trials; at least %d are needed, and a thousand to see anything",
+			return Bound{}, fmt.Errorf("world %d has %d trials; use at least %d, and a thousand to detect errors",
 				world, len(xs), MinRuns)
 		}
 		if slices.ContainsFunc(xs, math.IsNaN) {

@@ -79,9 +79,8 @@ func Select(word string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("%q is not a mechanism: use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or "+
-			"one "+
-			"case of %s", word, strings.Join(Cases(), ", "))
+		return nil, fmt.Errorf("%q is not a mechanism; use all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or "+
+			"one case of %s", word, strings.Join(Cases(), ", "))
 	}
 	return names, nil
 }
@@ -100,7 +99,7 @@ func scenarios(names []string, b privacy.Budget) ([]*scenario, error) {
 		all = append(all, s)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no case of %s was named", strings.Join(Cases(), ", "))
+		return nil, fmt.Errorf("no case of %s was given", strings.Join(Cases(), ", "))
 	}
 	return all, nil
 }

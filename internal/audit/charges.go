@@ -10,7 +10,7 @@ import (
 )
 
 // errUneven says that the runs of one spec have no common claim.
-var errUneven = errors.New("runs of one spec were charged differently, so that they have no common claim to audit")
+var errUneven = errors.New("runs with the same spec were charged differently, so they have no common claim to audit")
 
 // readCharges checks the chain of a ledger and returns the merged events of each run. Unlike `conclave ledger verify`
 // it does not recompute the price of every run: the audit prices one of them, because all must be equal.

@@ -43,7 +43,7 @@ func newCluster(ctx context.Context, o Options, datasets []aggregator.DatasetCon
 	// A short path: etcd listens on a Unix socket below it.
 	dir, err := os.MkdirTemp(o.Dir, "audit")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the cluster: %w; set TMPDIR to one that can be written", err)
+		return nil, fmt.Errorf("create a folder for the cluster: %w; set TMPDIR to a writable folder", err)
 	}
 	c := &cluster{dir: dir, sites: map[string]*grpc.ClientConn{}}
 	defer func() {

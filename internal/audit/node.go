@@ -83,7 +83,7 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 			return stream, nil
 		}
 		if m.GetEntries() == nil {
-			return nil, fmt.Errorf("node of site %s: it was not welcomed first", site)
+			return nil, fmt.Errorf("node of site %s: the first message was not a welcome", site)
 		}
 	}
 }

@@ -47,9 +47,9 @@ const (
 func (o Options) Validate() error {
 	var errs config.Problems
 	need := errs.Need
-	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; it must be %d to %d, and a thousand to see anything",
+	need(o.Runs >= MinRuns && o.Runs <= maxRuns, "runs is %d; use %d to %d, and at least a thousand to detect errors",
 		o.Runs, MinRuns, maxRuns)
-	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; the budget of a run must be %v to %v here",
+	need(o.Epsilon >= minEpsilon && o.Epsilon <= maxEpsilon, "epsilon is %v; use %v to %v",
 		o.Epsilon, minEpsilon, maxEpsilon)
 	need(o.Delta > 0 && o.Delta <= maxDelta, "delta is %v; it must be above 0 and at most %v", o.Delta, maxDelta)
 	need(o.Confidence > 0.5 && o.Confidence < 1, "confidence is %v; it must be above 0.5 and below 1", o.Confidence)

@@ -80,7 +80,7 @@ func (r *relay) Work(node grpc.BidiStreamingServer[conclavev1.WorkRequest, concl
 	conn, a := r.sites[site], r.hearer[first.GetHello().GetDataset()]
 	r.mu.Unlock()
 	if conn == nil || a == nil {
-		return status.Errorf(codes.FailedPrecondition, "site %q is not of this audit", site)
+		return status.Errorf(codes.FailedPrecondition, "site %q is not part of this audit", site)
 	}
 	aggregator, err := conclavev1.NewTeacherServiceClient(conn).Work(node.Context())
 	if err != nil {

@@ -72,8 +72,8 @@ func Violated(results []Result) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("the privacy claim does not hold for %s: what can be seen tells neighbouring datasets apart "+
-		"better than is claimed; release nothing with this program, and report it", strings.Join(names, ", "))
+	return fmt.Errorf("the privacy claim is violated for %s: the releases distinguish neighbouring datasets better "+
+		"than claimed; release nothing with this program, and report this", strings.Join(names, ", "))
 }
 
 // judge compares what the trials of a view prove with the claim: that of the ledger's events, or that nothing

@@ -10,7 +10,7 @@ import (
 func TestViolationIsAnError(t *testing.T) {
 	results := []Result{{Case: "gnmax-winner"}, {Case: "lnmax-winner", Violation: true}}
 	err := Violated(results)
-	if err == nil || !strings.Contains(err.Error(), "does not hold for lnmax-winner: ") ||
+	if err == nil || !strings.Contains(err.Error(), "is violated for lnmax-winner: ") ||
 		!strings.Contains(err.Error(), "release nothing") {
 		t.Errorf("got %v", err)
 	}

@@ -27,8 +27,7 @@ func perQuery(queries int, whole bool, ratio func(label int32, noisy []int64) fl
 				rows = 2 * queries
 			}
 			if len(votes.GetLabels()) != queries || len(votes.GetHistogram()) != rows {
-				return 0, fmt.Errorf("round %d of run %q: the release holds %d labels and %d counts, "+
-					"due were %d and %d",
+				return 0, fmt.Errorf("round %d of run %q: the release has %d labels and %d counts, want %d and %d",
 					r.GetRound(), r.GetRun(), len(votes.GetLabels()), len(votes.GetHistogram()), queries, rows)
 			}
 			for q, label := range votes.GetLabels() {
@@ -93,7 +92,7 @@ func countRatio(count int64, scale uint64, epsilon float64) statistic {
 		for _, r := range releases {
 			values := r.GetSum().GetValues()
 			if len(values) == 0 {
-				return 0, fmt.Errorf("round %d of run %q: the release holds no counts", r.GetRound(), r.GetRun())
+				return 0, fmt.Errorf("round %d of run %q: the release has no counts", r.GetRound(), r.GetRun())
 			}
 			sum += epsilon / float64(scale) * moved(values[0]-count, -int64(scale))
 		}

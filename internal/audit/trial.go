@@ -62,7 +62,7 @@ func (t *trials) make(ctx context.Context, c *cluster, o Options, step func()) e
 			return err
 		}
 		if t.charged, err = readCharges(lines); err == nil && len(t.charged) != t.runs {
-			err = fmt.Errorf("the ledger holds releases of %d runs, %d were made", len(t.charged), t.runs)
+			err = fmt.Errorf("the ledger has releases of %d runs, want %d", len(t.charged), t.runs)
 		}
 		return err
 	})
@@ -94,8 +94,8 @@ func (t *trials) one(ctx context.Context, client *student.Client, name string, o
 			return nil, err
 		}
 		if r.GetTeachers() != s.teachers() {
-			return nil, fmt.Errorf("round %d of run %q counted %d of %d teachers; the two worlds must differ in "+
-				"one vote only", number, name, r.GetTeachers(), s.teachers())
+			return nil, fmt.Errorf("round %d of run %q counted %d of %d teachers; the worlds must differ in one vote "+
+				"only", number, name, r.GetTeachers(), s.teachers())
 		}
 		releases = append(releases, r)
 	}

@@ -89,11 +89,11 @@ func Append(path, role, name string, e Entry) error {
 // open opens the path. Callers hold mu, or are alone.
 func (l *Log) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return fmt.Errorf("%w: %w; set audit_log to a file that this process may write to", ErrLost, err)
+		return fmt.Errorf("%w: %w; set audit_log to a writable file", ErrLost, err)
 	}
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("%w: %w; set audit_log to a file that this process may write to", ErrLost, err)
+		return fmt.Errorf("%w: %w; set audit_log to a writable file", ErrLost, err)
 	}
 	l.file, l.torn = f, endsTorn(f)
 	return nil
@@ -173,7 +173,7 @@ func (l *Log) write(e Entry) error {
 		return l.lost(e, err)
 	}
 	if l.err != nil {
-		l.log.Info("audit log is written again", zap.String("path", l.path))
+		l.log.Info("audit log can be written again", zap.String("path", l.path))
 	}
 	l.err = nil
 	return nil
@@ -190,7 +190,7 @@ func (l *Log) lost(e Entry, err error) error {
 	if e.Round != nil {
 		fields = append(fields, zap.Uint64("round", *e.Round))
 	}
-	l.log.Error("line of the audit log lost", fields...)
+	l.log.Error("lost a line of the audit log", fields...)
 	return l.err
 }
 
@@ -205,7 +205,7 @@ func (l *Log) Check() error {
 	if l.err == nil {
 		return nil
 	}
-	return l.write(Entry{Event: Started, Reason: "lines before this one were lost; the log of the process names them"})
+	return l.write(Entry{Event: Started, Reason: "earlier lines were lost; the process log lists them"})
 }
 
 // Close writes that the process stopped, and closes the file.

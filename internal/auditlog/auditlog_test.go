@@ -157,7 +157,7 @@ func TestAFullDiskIsNotSilent(t *testing.T) {
 	if err := l.Write(Entry{Event: Released, Run: "r1"}); !errors.Is(err, ErrLost) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v", err)
 	}
-	if lost := log.FilterMessage("line of the audit log lost").FilterField(zap.String("run", "r1")).Len(); lost != 1 {
+	if lost := log.FilterMessage("lost a line of the audit log").FilterField(zap.String("run", "r1")).Len(); lost != 1 {
 		t.Errorf("the log says %d times that the line is lost", lost)
 	}
 	if err := l.Check(); !errors.Is(err, ErrLost) {

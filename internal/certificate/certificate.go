@@ -30,8 +30,8 @@ const VotesCoin = "coin"
 var ErrCertificate = errors.New("not a valid certificate")
 
 // SpentNote explains the epsilon that was spent. It accompanies every such figure.
-const SpentNote = "epsilon spent is computed afterwards, for what was released, as the least of several proofs. The " +
-	"guarantee ahead of time is the budget: where a run stopped, or what it asked, may depend on answers."
+const SpentNote = "epsilon spent is computed after the run, for what was released, as the minimum of several proofs. " +
+	"The guarantee before the run is the budget, because answers may influence what a run asks and when it stops."
 
 // Certificate states the guarantee of a release: (Epsilon, Delta). EpsilonSpent, never more than Epsilon, is
 // the cost of the ledger's events at Delta; see SpentNote, which ends the file, and MaskedNote for a masked
@@ -178,7 +178,7 @@ func askedOf(total ledger.RunTotal) Asked {
 // proof by the ledger does not depend on it.
 func (c Certificate) KnownPipeline() error {
 	if names := pipelines.Names(nil); !slices.Contains(names, c.Pipeline) {
-		return fmt.Errorf("pipeline %q is not known to this program, which has %s; take the one that made the run",
+		return fmt.Errorf("pipeline %q is unknown; this program has %s; use the program that made the run",
 			c.Pipeline, strings.Join(names, ", "))
 	}
 	return nil
@@ -227,7 +227,7 @@ func (c Certificate) Validate() error {
 	}
 	for i, earlier := range c.Earlier {
 		if earlier == "" || earlier == c.Run || slices.Contains(c.Earlier[:i], earlier) {
-			return fail("earlier run %d is %q: it must be another run, and named once", i+1, earlier)
+			return fail("earlier run %d is %q: it must be another run, listed once", i+1, earlier)
 		}
 	}
 	if config.CheckName(c.Pipeline) != nil {
@@ -266,10 +266,11 @@ func (c Certificate) Validate() error {
 		return fail("accountant is missing")
 	}
 	if c.Rows < 1 || c.Teachers < 1 {
-		return fail("%d rows by %d teachers: a run has at least 1 of each", c.Rows, c.Teachers)
+		return fail("%d rows by %d teachers: there must be at least 1 of each", c.Rows, c.Teachers)
 	}
 	if c.TeachersLeast < 0 || c.TeachersLeast >= c.Teachers {
-		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and fewer", c.TeachersLeast,
+		return fail("teachers_least is %d of %d teachers: it must be absent, or at least 1 and below the number of "+
+			"teachers", c.TeachersLeast,
 			c.Teachers)
 	}
 	if err := checkNotes(c.Notes); err != nil {
@@ -283,7 +284,7 @@ func (c Certificate) Validate() error {
 	}
 	for i, m := range c.Mechanisms {
 		if m.Kind == "" || m.Parameters == nil || m.Count <= 0 {
-			return fail("mechanism %d of kind %q has count %d: kind, parameters and count must be given", i+1, m.Kind,
+			return fail("mechanism %d of kind %q has count %d: kind, parameters and count are required", i+1, m.Kind,
 				m.Count)
 		}
 		for name, value := range m.Parameters {

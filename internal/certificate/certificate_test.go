@@ -174,7 +174,7 @@ func TestParseRefuses(t *testing.T) {
 		{"not json", "epsilon: 1", "invalid character"},
 		{"cut off", good[:len(good)/2], "unexpected EOF"},
 		{"unknown field", swap(`"run"`, `"comment": "x", "run"`), "unknown field"},
-		{"something after it", good + "{}", "after its end"},
+		{"data after it", good + "{}", "after its end"},
 		{"run missing", swap(`"run": "flchain-eps1"`, `"run": ""`), "run is missing"},
 		{"short hash", swap(`"schema_sha256": "abab`, `"schema_sha256": "ab`), "schema_sha256"},
 		{"a pipeline that is no name", swap(`"pategan"`, `"al chemy"`), "pipeline is"},
@@ -208,11 +208,11 @@ func TestParseRefuses(t *testing.T) {
 		{"empty votes", swap(`"teachers": 200`, `"teachers": 200,
   "votes": ""`), "line 29 "},
 		{"no note", strings.Split(good, ",\n  \"note\"")[0] + "\n}\n", "line 28 "},
-		{"another note", swap("computed afterwards", "guaranteed beforehand"), "line 29 "},
+		{"another note", swap("computed after the run", "guaranteed beforehand"), "line 29 "},
 		{"created", swap(`"created": "2026`, `"created": "around 2026`), "created"},
 		{"count zero", swap(`"count": 1`, `"count": 0`), "count 0"},
 		{"votes", swap(`"teachers": 200`, `"votes": "dice"`), "votes"},
-		{"spent more", swap(`"epsilon": 1,`, `"epsilon": 0.5,`), "more was spent"},
+		{"spent more", swap(`"epsilon": 1,`, `"epsilon": 0.5,`), "spending exceeds"},
 		{"huge", good + strings.Repeat(" ", maxBytes), "larger than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func Parse(raw []byte) (Certificate, error) {
 	}
 	c := file.Certificate
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Certificate{}, fmt.Errorf("%w: there is something after its end", ErrCertificate)
+		return Certificate{}, fmt.Errorf("%w: there is data after its end", ErrCertificate)
 	}
 	if err := c.Validate(); err != nil {
 		return Certificate{}, err
@@ -108,8 +108,8 @@ func Parse(raw []byte) (Certificate, error) {
 	}
 	if line := differingLine(raw, canonical); line > 0 {
 		return Certificate{}, fmt.Errorf(
-			"%w: line %d is not as it was written: each key appears once, spelled and ordered as in "+
-				"docs/formats.md, without further white space; ask for the file again", ErrCertificate, line)
+			"%w: line %d was changed: keys must appear once, spelled and ordered as in docs/formats.md, without "+
+				"extra white space; get the file again", ErrCertificate, line)
 	}
 	return c, nil
 }

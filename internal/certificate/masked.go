@@ -7,10 +7,10 @@ import (
 )
 
 // MaskedNote says against whom the figures of a masked run hold. It accompanies them everywhere.
-const MaskedNote = "This run was summed under masks: the aggregator, together with as many sites as may collude, saw " +
-	"totals with their noise and nothing else. epsilon is against those who see releases. Against the aggregator and " +
-	"sites that collude with it each site's own ledger counts, which charges every attempt at a round: this " +
-	"ledger is the aggregator's word."
+const MaskedNote = "The sums of this run were masked: the aggregator, and the sites that may collude with it, saw " +
+	"only noisy totals. epsilon protects against those who see the releases. Against the aggregator and colluding " +
+	"sites, each site's own ledger is authoritative, because it charges every attempt at a round; this ledger is the " +
+	"aggregator's statement."
 
 // Masked is a certificate's statement about masks. All of it follows from the ledger.
 type Masked struct {
@@ -41,7 +41,7 @@ func (m *Masked) validate() error {
 	}
 	g := masking.Group{Quorum: m.Quorum, Colluding: m.Colluding}
 	if factor := g.Surplus(m.Sites); m.NoiseFactor != factor {
-		return fmt.Errorf("noise_factor is %v; it is %v with these sites", m.NoiseFactor, factor)
+		return fmt.Errorf("noise_factor is %v; it must be %v for these sites", m.NoiseFactor, factor)
 	}
 	return nil
 }
@@ -53,6 +53,6 @@ func (m *Masked) String() string {
 	if m == nil {
 		return "without masks"
 	}
-	return fmt.Sprintf("summed under masks of %d sites, of which %d may collude with the aggregator, with a quorum of "+
-		"%d; noise factor %.3g", m.Sites, m.Colluding, m.Quorum, m.NoiseFactor)
+	return fmt.Sprintf("masked sums of %d sites; up to %d of them may collude with the aggregator; quorum %d; noise "+
+		"factor %.3g", m.Sites, m.Colluding, m.Quorum, m.NoiseFactor)
 }

@@ -63,8 +63,8 @@ func TestCertificateOfAMaskedRun(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Must(t, back.Verify(bytes.NewReader(raw)))
 	text := string(testkit.Read(t, path))
-	if !strings.Contains(text, "against those who see releases") ||
-		!strings.Contains(text, "each site's own ledger counts") {
+	if !strings.Contains(text, "against those who see the releases") ||
+		!strings.Contains(text, "each site's own ledger is authoritative") {
 		t.Errorf("it says\n%s", text)
 	}
 	if _, err := Parse([]byte(strings.Replace(text, " "+MaskedNote, "", 1))); !errors.Is(err, ErrCertificate) {

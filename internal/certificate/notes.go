@@ -20,7 +20,7 @@ const (
 // checkNotes refuses notes that are not one line of text.
 func checkNotes(notes []string) error {
 	if len(notes) > mostNotes {
-		return fmt.Errorf("%d notes: there are %d at most", len(notes), mostNotes)
+		return fmt.Errorf("%d notes: the maximum is %d", len(notes), mostNotes)
 	}
 	for i, note := range notes {
 		if note == "" || len(note) > longestNote || !utf8.ValidString(note) ||

@@ -44,7 +44,7 @@ func checkColumns(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
 		if name == "" || !utf8.ValidString(name) || seen[name] {
-			return fmt.Errorf("name %d: it must be that of a column, and named once", i+1)
+			return fmt.Errorf("name %d: it must be the name of a column, listed once", i+1)
 		}
 		seen[name] = true
 	}

@@ -17,20 +17,20 @@ import (
 
 // Errors with which Verify rejects a certificate. A broken ledger is reported by the errors of ledger.VerifyStrict.
 var (
-	ErrUnknownRun = errors.New("the ledger does not know the certificate's run")
+	ErrUnknownRun = errors.New("the ledger does not contain the certificate's run")
 	ErrOpenRun    = errors.New("the ledger has not closed the certificate's run")
 	ErrHead       = errors.New("the certificate's ledger_head is not an entry of the ledger after the end of its run")
 	ErrBudget     = errors.New("the certificate's epsilon and delta are not the budget of the run in the ledger")
-	ErrSpent      = errors.New("the certificate's epsilon_spent is not what the ledger adds up to")
+	ErrSpent      = errors.New("the certificate's epsilon_spent is not the sum of the ledger")
 	ErrMechanisms = errors.New("the certificate's mechanisms are not the ledger's")
-	ErrOverspent  = errors.New("more was spent than the guarantee allows")
+	ErrOverspent  = errors.New("the spending exceeds the guarantee")
 	ErrScope      = errors.New("the certificate's unit, overlap or neighbouring is not the ledger's")
 	ErrAccountant = errors.New("the certificate's accountant is not the one that gives the ledger's epsilon")
 	ErrEarlier    = errors.New("the certificate's earlier runs are not those of the ledger")
-	ErrFacts      = errors.New("what the certificate says of its run is not what the ledger says")
+	ErrFacts      = errors.New("the certificate and the ledger disagree about the run")
 	ErrRoster     = errors.New("the certificate's roster is not the ledger's")
 	ErrMasked     = errors.New("the certificate's masked is not the ledger's")
-	ErrGuarantee  = errors.New("the certificate's guarantee is not the one that a ledger proves")
+	ErrGuarantee  = errors.New("the certificate's guarantee is not one that a ledger proves")
 )
 
 // Stated are the fields of a certificate that no ledger can confirm. Its student signs them.
@@ -87,7 +87,7 @@ func (c Certificate) Against(verified ledger.Verification, raw []byte) error {
 			verified.Unit, verified.Neighbouring, c.Unit, c.Neighbouring)
 	}
 	if of := verified.Budget; c.Overlap != of.Overlap {
-		return fmt.Errorf("%w: in the ledger a unit is at up to %d sites, in the certificate overlap is %d", ErrScope,
+		return fmt.Errorf("%w: overlap is %d in the ledger, and %d in the certificate", ErrScope,
 			of.Sites(), c.Overlap)
 	}
 	// Events are charged at a cost that holds for any votes.
@@ -149,7 +149,7 @@ func closedRun(verified ledger.Verification, run string) (ledger.RunTotal, error
 		return total, fmt.Errorf("%w: %q", ErrUnknownRun, run)
 	}
 	if !total.Closed {
-		return total, fmt.Errorf("%w: %q: is the end of the ledger missing?", ErrOpenRun, run)
+		return total, fmt.Errorf("%w: %q; the end of the ledger may be missing", ErrOpenRun, run)
 	}
 	return total, nil
 }
@@ -198,7 +198,7 @@ func findHead(raw []byte, c Certificate) error {
 		}
 		last = e.Hash
 	}
-	return fmt.Errorf("%w: the ledger's last is %s, the certificate's %s", ErrHead, last, c.LedgerHead)
+	return fmt.Errorf("%w: the ledger's last entry is %s, the certificate's %s", ErrHead, last, c.LedgerHead)
 }
 
 // firstMissing returns the first of want that is not in got, counting repeats.

@@ -36,7 +36,7 @@ func TestVerifyAnUnknownPipeline(t *testing.T) {
 	if err := c.Verify(bytes.NewReader(raw)); err != nil {
 		t.Errorf("a certificate of another program's pipeline: %v", err)
 	}
-	if err := c.KnownPipeline(); err == nil || !strings.Contains(err.Error(), `pipeline "alchemy" is not known`) {
+	if err := c.KnownPipeline(); err == nil || !strings.Contains(err.Error(), `pipeline "alchemy" is unknown`) {
 		t.Errorf("KnownPipeline says %v", err)
 	}
 	c.Mechanisms[1].Parameters["sigma"] = 113
@@ -45,7 +45,7 @@ func TestVerifyAnUnknownPipeline(t *testing.T) {
 	}
 	verified, err := ledger.Verify(bytes.NewReader(raw))
 	testkit.Must(t, err)
-	if _, err := New(facts(), verified); err == nil || !strings.Contains(err.Error(), `"alchemy" is not known`) {
+	if _, err := New(facts(), verified); err == nil || !strings.Contains(err.Error(), `"alchemy" is unknown`) {
 		t.Errorf("a new certificate: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestVerifyFindsAlteredCertificates(t *testing.T) {
 			c.Study = &study.Block{Name: "s", Title: "t", Purpose: "p", Permit: "n", Contact: "c",
 				Expires: "2099-01-31", SHA256: sha}
 		}, ErrFacts},
-		{"a study that is none", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
+		{"an invalid study", func(c *Certificate) { c.Study = &study.Block{Name: "s"} }, ErrCertificate},
 		{"a purpose", func(c *Certificate) { c.Purpose = "research" }, ErrFacts},
 		{"fewer teachers", func(c *Certificate) { c.Teachers, c.TeachersLeast = 199, 0 }, ErrFacts},
 		{"coin flips", func(c *Certificate) { c.Votes = VotesCoin }, ErrFacts},

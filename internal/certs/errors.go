@@ -11,9 +11,9 @@ var (
 	// ErrExpired: a certificate has expired or is not valid yet.
 	ErrExpired = errors.New("certificate expired or not yet valid")
 	// ErrForeign: a certificate was not signed by the authority in use.
-	ErrForeign = errors.New("certificate of another authority")
+	ErrForeign = errors.New("certificate from another authority")
 	// ErrKeyMismatch: a key does not belong to its certificate.
-	ErrKeyMismatch = errors.New("key and certificate do not belong together")
+	ErrKeyMismatch = errors.New("key and certificate do not match")
 	// ErrWrongRole: a certificate is valid, but not for this purpose.
 	ErrWrongRole = errors.New("certificate of the wrong role")
 	// ErrWrongHost: a server's certificate does not name the host dialled.

@@ -38,10 +38,10 @@ const LeastFingerprint = 32
 func CheckFingerprint(told, fingerprint string, least int) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) < least || len(plain) > len(fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {
-		return fmt.Errorf("%q is no fingerprint; give at least the first %d hex digits", told, least)
+		return fmt.Errorf("%q is not a fingerprint; give at least the first %d hex digits", told, least)
 	}
 	if !strings.HasPrefix(fingerprint, plain) {
-		return fmt.Errorf("the fingerprint is %s, and not %s: it is another one's; do not go on, and find out whose",
+		return fmt.Errorf("the fingerprint is %s, not %s; do not continue, and find out whose key this is",
 			SpellFingerprint(fingerprint), SpellFingerprint(plain))
 	}
 	return nil

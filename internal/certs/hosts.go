@@ -18,7 +18,7 @@ var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
 // would only show when the connections of all peers fail.
 func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
 	if role == RoleAggregator && len(hosts) == 0 {
-		return nil, nil, errors.New("an aggregator's certificate needs the host names or IP addresses it is dialled by")
+		return nil, nil, errors.New("an aggregator's certificate needs its host names or IP addresses")
 	}
 	for _, host := range hosts {
 		switch ip := net.ParseIP(host); {
@@ -27,8 +27,8 @@ func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err er
 		case dnsName(host):
 			names = append(names, host)
 		default:
-			return nil, nil, fmt.Errorf("host %q is not a DNS name or IP address; give hosts without port and spaces,"+
-				" with commas between them", host)
+			return nil, nil, fmt.Errorf("host %q is not a DNS name or IP address; give hosts without ports and "+
+				"spaces, separated by commas", host)
 		}
 	}
 	return ips, names, nil

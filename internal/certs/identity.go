@@ -57,8 +57,8 @@ func (i Identity) Validate() error {
 		return fmt.Errorf("role %q is unknown; use one of %v", i.Role, Roles())
 	}
 	if !namePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q cannot be used; take 1 to 64 letters, digits, dots, dashes and underscores,"+
-			" beginning with a letter or digit", i.Name)
+		return fmt.Errorf("name %q is not valid; use 1 to 64 letters, digits, dots, dashes and underscores, starting "+
+			"with a letter or digit", i.Name)
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func (i Identity) URI() *url.URL {
 // against an authority: those that a listener with tlsconfig.Server accepted. The error matches ErrNoIdentity.
 func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
-		return Identity{}, fmt.Errorf("%w: the peer presented no certificate that was verified;"+
-			" listen with tlsconfig.Server", ErrNoIdentity)
+		return Identity{}, fmt.Errorf("%w: the peer has no verified certificate; listen with "+
+			"tlsconfig.Server", ErrNoIdentity)
 	}
 	return IdentityOf(state.PeerCertificates[0])
 }
@@ -106,8 +106,8 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 // in another authority's certificate is compared with the site's when it is used.
 func (i Identity) CheckSite() error {
 	if (i.Role == RoleNode || i.Role == RoleJoiner) && !sitePattern.MatchString(i.Name) {
-		return fmt.Errorf("name %q is not a valid site name; a %s has the name of its site: 1 to 64 small letters,"+
-			" digits, dots and hyphens, with a letter or digit at both ends", i.Name, i.Role)
+		return fmt.Errorf("name %q is not a site name, and a %s has the name of its site; use 1 to 64 small letters, "+
+			"digits, dots and hyphens, with a letter or digit at both ends", i.Name, i.Role)
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 func CheckTime(cert *x509.Certificate, file string, now time.Time) error {
 	switch {
 	case now.After(cert.NotAfter):
-		return fmt.Errorf("%s: %w: it ended on %s; issue a new one",
+		return fmt.Errorf("%s: %w: it expired on %s; issue a new one",
 			file, ErrExpired, cert.NotAfter.Format(time.RFC3339))
 	case now.Before(cert.NotBefore):
-		return fmt.Errorf("%s: %w: it begins on %s; check this machine's clock",
+		return fmt.Errorf("%s: %w: it is not valid before %s; check this machine's clock",
 			file, ErrExpired, cert.NotBefore.Format(time.RFC3339))
 	}
 	return nil
@@ -38,7 +38,7 @@ func VerifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	case err == nil:
 		return nil
 	case errors.As(err, &foreign):
-		return fmt.Errorf("%w (%w); use files of one authority on both sides", ErrForeign, err)
+		return fmt.Errorf("%w (%w); use files from the same authority on both sides", ErrForeign, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w (%w); issue a new one, or check the clocks", ErrExpired, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:

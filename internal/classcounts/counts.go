@@ -16,7 +16,7 @@ const maxScale = 1 << 20
 
 func read(p *question.Public, q *conclavev1.ClassCounts) (*question.Checked, error) {
 	if int64(q.Classes) != int64(p.Classes) {
-		return nil, fmt.Errorf("counts of %d classes; the schema has %d, so use the same schema at both sides",
+		return nil, fmt.Errorf("counts of %d classes; the schema has %d, use the same schema on both sides",
 			q.Classes, p.Classes)
 	}
 	if q.Scale < 1 || q.Scale > maxScale {

@@ -46,7 +46,7 @@ func TestWrongUsage(t *testing.T) {
 		{"flag needs an argument: --format", []string{"rows", "draw", "--format"}},
 		{`--format "xml": use text or json`, []string{"rows", "draw", "--format", "xml"}},
 		{`--rows "many": invalid syntax`, []string{"rows", "draw", "--rows", "many"}},
-		{"--out: name a folder", []string{"man"}},
+		{"--out: give a folder", []string{"man"}},
 	} {
 		root, _, _ := tool(t)
 		root.SetArgs(append([]string{}, test.args...))

@@ -40,7 +40,7 @@ func Choice(c *cobra.Command, name, value, usage string, words ...string) *strin
 
 // Format adds --format: text, or json for programs.
 func Format(c *cobra.Command) *string {
-	return Choice(c, "format", "text", "how to print the result", "text", "json")
+	return Choice(c, "format", "text", "output format", "text", "json")
 }
 
 // LogLevel adds --log-level, which the environment may set, too.

@@ -86,7 +86,7 @@ func complete(root *cobra.Command) {
 		case "help":
 			c.Args, c.Short = helpTopic, "show the help of a command"
 		case "completion":
-			c.Short = "write the completions for a shell"
+			c.Short = "write the completion script of a shell"
 		}
 	}
 }

@@ -17,10 +17,10 @@ func manCommand() *cobra.Command {
 		Use:   "man --out DIR",
 		Short: "write the manual pages of all commands",
 	}
-	out := c.Flags().String("out", "", "`folder` for the pages; it is created if needed")
+	out := c.Flags().String("out", "", "`folder` for the pages; created if needed")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *out == "" {
-			return Misuse("--out: name a folder")
+			return Misuse("--out: give a folder")
 		}
 		if err := os.MkdirAll(*out, 0o755); err != nil {
 			return fmt.Errorf("create the folder of manual pages: %w", err)

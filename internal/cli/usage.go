@@ -64,7 +64,7 @@ func noArguments(c *cobra.Command, args []string) error {
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return Misuse("give %s, once", what)
+			return Misuse("give exactly one: %s", what)
 		}
 		return nil
 	}

@@ -21,7 +21,7 @@ const (
 // and what to do.
 func CheckYAML(text []byte, most int) error {
 	if len(text) > most {
-		return fmt.Errorf("the file has %d bytes; %d are the most", len(text), most)
+		return fmt.Errorf("the file has %d bytes; the maximum is %d", len(text), most)
 	}
 	var nested nesting
 	for _, t := range lexer.Tokenize(string(text)) {
@@ -31,7 +31,7 @@ func CheckYAML(text []byte, most int) error {
 				"where it is used, or in quotes", t.Position.Line, t.Position.Column)
 		}
 		if depth := nested.at(t); depth > maxDepth {
-			return fmt.Errorf("line %d, column %d: lists and fields are nested %d deep; %d is the most",
+			return fmt.Errorf("line %d, column %d: lists and fields are nested %d deep; the maximum is %d",
 				t.Position.Line, t.Position.Column, depth, maxDepth)
 		}
 	}

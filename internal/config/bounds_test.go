@@ -50,7 +50,7 @@ func TestBombsAreRefusedBeforeTheyAreParsed(t *testing.T) {
 			t.Errorf("%s: %d bytes are allocated", name, took)
 		}
 	}
-	if err := CheckYAML(make([]byte, 101), 100); err == nil || !strings.Contains(err.Error(), "100 are the most") {
+	if err := CheckYAML(make([]byte, 101), 100); err == nil || !strings.Contains(err.Error(), "the maximum is 100") {
 		t.Errorf("a large file: %v", err)
 	}
 }

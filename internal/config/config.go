@@ -42,7 +42,7 @@ func Load(path string, into any) error {
 func LoadText(path string, into any) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read configuration: %w; name an existing file", err)
+		return "", fmt.Errorf("read configuration: %w; give an existing file", err)
 	}
 	// Some editors put a byte order mark in front of UTF-8; YAML allows it.
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
@@ -81,7 +81,7 @@ func Decode(r io.Reader, into any) (err error) {
 		return cmp.Or(checkValues(raw, reflect.TypeOf(into)), explain(err))
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return errors.New("more than one YAML document; keep one")
+		return errors.New("more than one YAML document; keep only one")
 	}
 	return checkValues(raw, reflect.TypeOf(into))
 }

@@ -104,7 +104,7 @@ func TestLoadRefusesWhatItDoesNotKnow(t *testing.T) {
 		"too large":      {text: "count: 99999999999999999999\n", want: "want a whole number"},
 		"duplicate":      {text: "name: a\nname: b\n", want: "line 2, column 1"},
 		"broken YAML":    {text: "name: [a\n", want: "role.yaml: line 1"},
-		"two documents":  {text: "name: a\n---\nname: b\n", want: "more than one YAML document; keep one"},
+		"two documents":  {text: "name: a\n---\nname: b\n", want: "more than one YAML document; keep only one"},
 		"bad environment": {text: "name: a\n", env: "many",
 			want: "environment variable CONCLAVE_COUNT: want a whole number"},
 		"not a YAML object": {text: "- 1\n- 2\n", want: "role.yaml"},

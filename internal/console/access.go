@@ -96,7 +96,8 @@ func (a *access) guard(next http.Handler) http.Handler {
 		case same(r.URL.Path, a.path+openPath):
 			a.open(w, r)
 		case !strings.HasPrefix(r.URL.Path, a.path+"/") || !a.known(r):
-			http.Error(w, "The console opens by the address that it printed, once. Start it again for a new one.",
+			http.Error(w, "Open the console with the address that it printed, which works once. Start the console "+
+				"again for a new one.",
 				http.StatusUnauthorized)
 		default:
 			next.ServeHTTP(w, r)
@@ -112,7 +113,7 @@ func (a *access) open(w http.ResponseWriter, r *http.Request) {
 		session, ok = a.redeem(r.URL.Query().Get("token"))
 	}
 	if !ok {
-		http.Error(w, "This address was used before, or is too old. Start the console again for a new one.",
+		http.Error(w, "This address was already used, or has expired. Start the console again for a new one.",
 			http.StatusUnauthorized)
 		return
 	}

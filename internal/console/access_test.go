@@ -200,7 +200,7 @@ func TestOnlyALoopbackIsListenedOn(t *testing.T) {
 		if c, err := New(listen, "x", nil, fstest.MapFS{}); err == nil {
 			t.Errorf("%q is listened on", listen)
 			testkit.Must(t, c.Close())
-		} else if !strings.Contains(err.Error(), "is not an address of this machine alone") {
+		} else if !strings.Contains(err.Error(), "is not a loopback address") {
 			t.Errorf("%q: %v", listen, err)
 		}
 	}

@@ -54,8 +54,8 @@ type notice struct {
 func New(listen, who string, nav []Link, pages fs.FS) (*Console, error) {
 	at, err := netip.ParseAddrPort(listen)
 	if err != nil || !at.Addr().IsLoopback() || at.Addr().Zone() != "" {
-		return nil, fmt.Errorf("--listen: %q is not an address of this machine alone; use one such as 127.0.0.1:0, "+
-			"and reach another machine's console by ssh -L", listen)
+		return nil, fmt.Errorf("--listen: %q is not a loopback address; use one such as 127.0.0.1:0, and ssh -L to "+
+			"reach another machine's console", listen)
 	}
 	c := &Console{who: who, nav: nav, mux: http.NewServeMux(), streams: make(chan struct{}, mostStreams)}
 	if c.templates, err = parse(pages); err != nil {

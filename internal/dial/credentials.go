@@ -31,14 +31,14 @@ func (c byName) ClientHandshake(ctx context.Context, name string,
 	state, ok := info.(credentials.TLSInfo)
 	if !ok || len(state.State.PeerCertificates) == 0 {
 		secured.Close()
-		return nil, nil, fmt.Errorf("the server %q presented no certificate", name)
+		return nil, nil, fmt.Errorf("the server %q has no certificate", name)
 	}
 	return checked(secured, c.creds, tlsconfig.NewPeer(state.State.PeerCertificates[0])), info, nil
 }
 
 // ServerHandshake is for servers, which these settings are not.
 func (c byName) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, fmt.Errorf("these TLS settings are a client's")
+	return nil, nil, fmt.Errorf("these TLS settings are for clients")
 }
 
 func (c byName) Info() credentials.ProtocolInfo {

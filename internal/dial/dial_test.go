@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "missing", " ": "missing", "a": `"a" is not an address`, "a:": "is not an address",
 		":1":   "is not an address",
-		"a:1,": `"" is not an address`, "a:1;b:2": "is not an address", "a:1,b:2,a:1": `"a:1" is there twice`,
+		"a:1,": `"" is not an address`, "a:1;b:2": "is not an address", "a:1,b:2,a:1": `"a:1" is listed twice`,
 	} {
 		if _, err := Parse(list, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", list, err, want)

@@ -52,15 +52,15 @@ type Target struct {
 func Parse(list, serverName string) (Target, error) {
 	t := Target{serverName: serverName}
 	if strings.TrimSpace(list) == "" {
-		return t, errors.New("missing; give the address to dial, host:port")
+		return t, errors.New("missing; give the address as host:port")
 	}
 	for _, address := range strings.Split(list, ",") {
 		address = strings.TrimSpace(address)
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			return t, fmt.Errorf("%q is not an address; give host:port, or several with commas between them", address)
+			return t, fmt.Errorf("%q is not an address; give host:port, or several separated by commas", address)
 		}
 		if slices.Contains(t.addresses, address) {
-			return t, fmt.Errorf("%q is there twice", address)
+			return t, fmt.Errorf("%q is listed twice", address)
 		}
 		t.addresses = append(t.addresses, address)
 	}

@@ -55,7 +55,7 @@ func network(p *question.Public, d *conclavev1.Discriminator) (*Discriminator, e
 		return l.net, nil
 	}
 	if int64(d.Classes) != int64(p.Classes) {
-		return nil, fmt.Errorf("a discriminator of %d classes; the schema has %d, so use the same schema at both sides",
+		return nil, fmt.Errorf("a discriminator of %d classes; the schema has %d, use the same schema on both sides",
 			d.Classes, p.Classes)
 	}
 	s := Spec{
@@ -70,8 +70,8 @@ func network(p *question.Public, d *conclavev1.Discriminator) (*Discriminator, e
 		s.Kind = Convolution
 	}
 	if d.ByClass != conclavev1.Discriminator_CLASSES_TOLD && !s.Each {
-		return nil, fmt.Errorf("how the discriminator knows the class, %v, is not known to this node; "+
-			"use told or each, or update it", d.ByClass)
+		return nil, fmt.Errorf("the discriminator's class input %v is unknown to this node; use told or each, or "+
+			"update the node", d.ByClass)
 	}
 	net, err := New(s, rand.New(rand.NewPCG(0, 0))) // weights come with the question
 	if err != nil {

@@ -43,7 +43,8 @@ func New(s Spec, rng *rand.Rand) (*Discriminator, error) {
 	if s.Cosines > 0 {
 		side := int(math.Sqrt(float64(s.Cosines / s.Image.Channels)))
 		if side*side*s.Image.Channels != s.Cosines {
-			return nil, fmt.Errorf("%d cosines of %d channels are no square of frequencies in each", s.Cosines,
+			return nil, fmt.Errorf("%d cosines of %d channels do not form a square of frequencies per "+
+				"channel", s.Cosines,
 				s.Image.Channels)
 		}
 		if d.basis, err = projection.NewCosines(s.Image.Height, s.Image.Width, s.Image.Channels, side); err != nil {

@@ -31,8 +31,8 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 	case conclavev1.DiscriminatorSum_LOSS_WASSERSTEIN:
 		loss = losses.Wasserstein
 	default:
-		return nil, fmt.Errorf("discriminator loss %v is not known to this node; "+
-			"use logistic or wasserstein, or update it",
+		return nil, fmt.Errorf("discriminator loss %v is unknown to this node; use logistic or wasserstein, or "+
+			"update the node",
 			q.Loss)
 	}
 	switch {

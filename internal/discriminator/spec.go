@@ -72,17 +72,17 @@ func (s Spec) Check() error {
 	case s.Classes < 1:
 		return fmt.Errorf("a discriminator of %d classes, want at least 1", s.Classes)
 	case s.Kind != Dense && s.Kind != Convolution:
-		return fmt.Errorf("a discriminator of kind %q is not known; use dense or convolution", s.Kind)
+		return fmt.Errorf("a discriminator of kind %q is unknown; use dense or convolution", s.Kind)
 	case s.Layers < 0 || s.Layers > 16:
 		return fmt.Errorf("a discriminator of %d layers; use 0 to 16", s.Layers)
 	case s.Layers > 0 && (s.Hidden < 1 || s.Hidden > 1<<16):
 		return fmt.Errorf("hidden layers of %d units; use 1 to 65536", s.Hidden)
 	case (s.Standard || s.Pieces) && image:
-		return errors.New("standard inputs and pieces are for tables only; show images as they are, or their cosines")
+		return errors.New("standard inputs and pieces are for tables only; use plain pixels or cosines for images")
 	case s.Standard && s.Pieces:
-		return errors.New("numbers are shown in standard units or in pieces, not both")
+		return errors.New("use either standard inputs or pieces, not both")
 	case s.Fourier < 0 || s.Fourier > MaxParameters || int64(s.Fourier)*int64(s.seen()) > maxRandom:
-		return fmt.Errorf("%d random features of %d numbers; use 0 or more, and at most %d numbers for all together",
+		return fmt.Errorf("%d random features of %d numbers; use 0 or more, and at most %d numbers in total",
 			s.Fourier, s.seen(), maxRandom)
 	case s.Cosines != 0 && !image:
 		return errors.New("cosines are for images only")

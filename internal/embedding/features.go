@@ -46,7 +46,7 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 		return nil, fmt.Errorf("embedding: %d classes; use 1 to %d", classes, MaxSize)
 	}
 	if len(parts) == 0 {
-		return nil, errors.New("embedding: no parts; name at least one")
+		return nil, errors.New("embedding: no parts; give at least one")
 	}
 	f := &Features{width: e.Width(), classes: classes}
 	var squares float64
@@ -65,12 +65,12 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 		f.count += b.count()
 		squares += p.Weight * p.Weight
 		if f.count > MaxSize/classes {
-			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); ask for fewer",
+			return nil, fmt.Errorf("embedding: more than %d numbers for %d classes up to part %d (%s); use fewer",
 				MaxSize, classes, i, p.Kind)
 		}
 	}
 	if len(f.parts) == 0 {
-		return nil, errors.New("embedding: the parts hold no number: a table of one column has no pairs")
+		return nil, errors.New("embedding: the parts are empty, because a table of one column has no pairs")
 	}
 	f.norm = math.Sqrt(squares)
 	return f, nil
@@ -88,12 +88,12 @@ func (p Part) lay(e *encode.Encoder, room int) (block, error) {
 	case Fourier:
 		return newWaves(p, e, room)
 	}
-	return nil, errors.New("this kind is not known; use ones, columns, pairs or fourier")
+	return nil, errors.New("unknown kind; use ones, columns, pairs or fourier")
 }
 
 // errRoom says that a part is larger than a release may be.
 func errRoom(numbers, room int) error {
-	return fmt.Errorf("%d numbers, where %d are left; ask for fewer", numbers, max(0, room))
+	return fmt.Errorf("%d numbers, but only %d are left; use fewer", numbers, max(0, room))
 }
 
 // Count is the length of a vector.

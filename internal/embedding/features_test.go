@@ -67,7 +67,7 @@ func norm(t testing.TB, f *embedding.Features, x []float32) float64 {
 		seen := map[int32]bool{}
 		for j, v := range values {
 			if at[j] < 0 || int(at[j]) >= f.Count() || seen[at[j]] {
-				t.Fatalf("number %d of %d is there twice, or beyond them", at[j], f.Count())
+				t.Fatalf("number %d of %d is listed twice, or beyond them", at[j], f.Count())
 			}
 			seen[at[j]] = true
 			squares += float64(v) * float64(v)

@@ -44,8 +44,8 @@ func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked,
 	}
 	entries := p.Classes * features.Count()
 	if int64(q.Entries) != int64(entries) {
-		return nil, fmt.Errorf("an embedding of %d entries where the schema's has %d; "+
-			"use the same schema and version at both sides", q.Entries, entries)
+		return nil, fmt.Errorf("an embedding of %d entries, want %d by the schema; use the same schema and version "+
+			"on both sides", q.Entries, entries)
 	}
 	return &question.Checked{
 		Shape:    question.Shape{Sum: &question.Vector{Entries: entries, Bound: int64(q.Bound), Rate: 1}},
@@ -69,14 +69,15 @@ func described(p *question.Public, d *conclavev1.Embedding) (*Features, error) {
 		return l.features, nil
 	}
 	if int64(d.Classes) != int64(p.Classes) {
-		return nil, fmt.Errorf("an embedding of %d classes; the schema has %d, so use the same schema at both sides",
+		return nil, fmt.Errorf("an embedding of %d classes; the schema has %d, use the same schema on both sides",
 			d.Classes, p.Classes)
 	}
 	var parts []Part
 	for i, part := range d.Parts {
 		kind, known := kinds[part.GetKind()]
 		if !known {
-			return nil, fmt.Errorf("part %d of the embedding is of kind %v, which this node does not know; update it",
+			return nil, fmt.Errorf("part %d of the embedding has the kind %v, which is unknown to this node; update "+
+				"the node",
 				i+1, part.GetKind())
 		}
 		parts = append(parts, Part{

@@ -173,9 +173,9 @@ func cases(t testing.TB) questiontest.Cases {
 		func(q asked) { q.Embedding.Classes = 2 })
 	bad("absurd classes", "an embedding of 4294967295 classes",
 		func(q asked) { q.Embedding.Classes = math.MaxUint32 })
-	bad("an entry less", "entries where the schema's has",
+	bad("an entry less", "entries, want",
 		func(q asked) { q.Entries-- })
-	bad("an entry more", "entries where the schema's has",
+	bad("an entry more", "entries, want",
 		func(q asked) { q.Entries++ })
 	bad("no entries", "an embedding of 0 entries",
 		func(q asked) { q.Entries = 0 })
@@ -183,9 +183,9 @@ func cases(t testing.TB) questiontest.Cases {
 		func(q asked) { q.Entries = math.MaxUint32 })
 	bad("no parts", "no parts",
 		func(q asked) { q.Embedding.Parts = nil })
-	bad("a nil part", "part 2 of the embedding is of kind KIND_UNSPECIFIED",
+	bad("a nil part", "part 2 of the embedding has the kind KIND_UNSPECIFIED",
 		func(q asked) { q.Embedding.Parts[1] = &conclavev1.Embedding_Part{} })
-	part("an unknown kind", 3, "part 4 of the embedding is of kind 9, which this node does not know; update it",
+	part("an unknown kind", 3, "part 4 of the embedding has the kind 9, which is unknown to this node; update the node",
 		func(p partChange) { p.Kind = 9 })
 	part("weight 0", 0, "weight 0",
 		func(p partChange) { p.Weight = 0 })

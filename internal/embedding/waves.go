@@ -45,7 +45,7 @@ func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
 			most += math.Abs(float64(data[i*f.m+j]))
 		}
 		if !(most < maxArgument) {
-			return nil, errors.New("waves too short for their angles to be computed; use a smaller spread")
+			return nil, errors.New("the waves are too short to compute their angles; use a smaller spread")
 		}
 	}
 	f.cos = kernel.Of(make([]float32, len(data)), f.width, f.m)

@@ -76,7 +76,7 @@ type Server struct {
 // An error matches ErrInUse, at once, when another process has the folder.
 func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Dir == "" {
-		return nil, errors.New("embedded etcd: no folder given; name one that outlives restarts")
+		return nil, errors.New("embedded etcd: no folder; give a persistent one")
 	}
 	dir, err := filepath.Abs(filepath.Join(c.Dir, "etcd"))
 	if err != nil {
@@ -115,8 +115,8 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	case <-ctx.Done():
 		e.log.closing.Store(true)
 		go abandon(started)
-		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may hold its files, or the "+
-			"disk is slow", dir, context.Cause(ctx))
+		return nil, fmt.Errorf("start etcd in %s: it is not ready: %w; another program may have locked its files, or "+
+			"the disk is slow", dir, context.Cause(ctx))
 	}
 	select {
 	case <-e.server.Server.ReadyNotify():
@@ -252,7 +252,7 @@ func lockFolder(dir string) (unlock func() error, err error) {
 	// Everyone who may enter the folder may use the socket; MkdirAll left an old
 	// folder as it was, and volume drivers like to open them to groups.
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("close etcd's folder to other users: %w; run as its owner", err)
+		return nil, fmt.Errorf("restrict the permissions of etcd's folder: %w; run as its owner", err)
 	}
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
@@ -276,12 +276,12 @@ func (e *Server) socketPath() (string, error) {
 	}
 	short, err := os.MkdirTemp("", "conclave-") // mode 0700
 	if err != nil {
-		return "", fmt.Errorf("%s is too long a path for a socket, and there is no folder for it elsewhere: %w; use "+
-			"a shorter path for etcd's folder, or set TMPDIR to one that can be written", path, err)
+		return "", fmt.Errorf("%s is too long for a socket, and no other folder can be created: %w; use a shorter "+
+			"path for etcd's folder, or set TMPDIR to a writable folder", path, err)
 	}
 	e.socket = short
 	if path = filepath.Join(short, "etcd.sock"); len(path) > maxSocketPath {
-		return "", fmt.Errorf("%s is too long a path for a socket; set TMPDIR to a shorter one", path)
+		return "", fmt.Errorf("%s is too long for a socket; set TMPDIR to a shorter path", path)
 	}
 	return path, nil
 }

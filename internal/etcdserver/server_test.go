@@ -162,7 +162,7 @@ func TestALongPathWithoutATemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	_, err := Start(testkit.Within(t), Config{Dir: dir})
-	if err == nil || !strings.Contains(err.Error(), "too long a path for a socket") ||
+	if err == nil || !strings.Contains(err.Error(), "too long for a socket") ||
 		!strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("error %v", err)
 	}

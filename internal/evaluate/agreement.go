@@ -46,7 +46,7 @@ func CompareImportance(real, synthetic *partition.Table, weight []float64) (*flo
 	schema := real.Schema()
 	label := schema.LabelColumn()
 	if label < 0 || !isNumber(&schema.Columns[label]) && schema.Positive() < 0 {
-		return none("the schema names no label with a positive class, and none that is a number")
+		return none("the schema has no label that is a number or has a positive class")
 	}
 	var r, s []float64
 	for _, j := range dataColumns(schema) {

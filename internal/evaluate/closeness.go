@@ -39,7 +39,7 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 	*Closeness, []string, error) {
 	fail := func(err error) (*Closeness, []string, error) { return nil, nil, fmt.Errorf("closeness: %w", err) }
 	if train == nil {
-		return fail(errors.New("the training rows are missing: they are needed"))
+		return fail(errors.New("the training rows are missing"))
 	}
 	if _, err := checkTables(train, test, nil); err != nil {
 		return fail(err)
@@ -71,8 +71,8 @@ func CompareCloseness(train, test, synthetic *partition.Table, weight []float64,
 		s.columns)
 	if c.TestInTrain >= 0.5 {
 		notes = append(notes, fmt.Sprintf(
-			"closeness: %.4g%% of the test rows equal a training row, so that remembered rows would hardly show; if "+
-				"they took part in the training, name others", 100*c.TestInTrain))
+			"closeness: %.4g%% of the test rows equal a training row, so memorized rows are hard to detect; if the "+
+				"test rows were used in the training, give others", 100*c.TestInTrain))
 	}
 
 	made := s.points(synthetic, p.made)
@@ -147,10 +147,10 @@ func drawClose(train, test int, weight []float64, columns int, o ClosenessOption
 		note("distances are those of %d synthetic rows drawn at random", len(p.queries))
 	}
 	if slices.ContainsFunc(weight, func(w float64) bool { return w > 0 && w != largest }) {
-		note("membership counts every synthetic row of a weight above 0 alike")
+		note("membership ignores the weights of synthetic rows, except 0")
 	}
 	if members < equal || made < len(p.present) {
-		note("membership was tried for %d training and %d test rows among %d synthetic ones, drawn at random", members,
+		note("membership was tested for %d training and %d test rows with %d synthetic ones, drawn at random", members,
 			members, made)
 	}
 	return p

@@ -81,8 +81,8 @@ func TestCompareClosenessIsTheSameOnOneProcessor(t *testing.T) {
 	if err != nil || len(notes) != 4 {
 		t.Fatal(notes, err)
 	}
-	want := "closeness: membership was tried for 250 training and 250 test rows among 700 synthetic ones, " +
-		"drawn at random"
+	want := "closeness: membership was tested for 250 training and 250 test rows with 700 synthetic ones, drawn at " +
+		"random"
 	if !slices.Contains(notes, want) {
 		t.Errorf("notes %q", notes)
 	}

@@ -159,11 +159,11 @@ func TestEvaluateSaysWhatCannotBeMeasured(t *testing.T) {
 		"a rare class": {Input{Synthetic: tableOf(t, test.Schema(), rare...), Test: test, Models: quick},
 			"(setting C)"},
 		"weightless": {Input{Synthetic: withWeights(t, test, unweighted), Test: test, Models: quick},
-			"synthetic rows hold one class"},
+			"synthetic rows have only one class"},
 		"small weights": {Input{Synthetic: withWeights(t, test, shares), Test: test, Models: quick},
 			"100 synthetic rows add up to 1."},
-		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows hold one class"},
-		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows hold one class"},
+		"one class":       {Input{Synthetic: one, Test: test, Models: quick}, "synthetic rows have only one class"},
+		"one class tests": {Input{Synthetic: test, Test: one, Models: quick}, "test rows have only one class"},
 		"no train":        {Input{Synthetic: test, Test: test, Models: quick}, "No real training rows"},
 	} {
 		e, err := Evaluate(context.Background(), c.in)

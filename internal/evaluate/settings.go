@@ -31,12 +31,12 @@ func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err
 	note := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	schema := in.Test.Schema()
 	if len(schema.Classes()) < 2 || schema.Positive() < 0 {
-		return []string{"The schema names no label with a positive class, so that no classifier can be trained."}, nil
+		return []string{"The schema has no label with a positive class, so no classifier can be trained."}, nil
 	}
 	encoder := encode.New(schema)
 	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
 	if err := measure.CheckClasses(s.test.Positive); err != nil {
-		return []string{"The test rows hold one class only, so that nothing can be ranked."}, nil
+		return []string{"The test rows have only one class, so nothing can be ranked."}, nil
 	}
 	if in.Train != nil {
 		s.real = label(encoder, in.Train)
@@ -87,17 +87,17 @@ func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err
 		rows classify.Rows
 	}{{"synthetic", s.synthetic}, {"real training", s.real}, {"coin-flip", s.coin}} {
 		if side.rows.X.Rows > 0 && !bothClasses(side.rows) {
-			note("The %s rows hold one class only, so that no classifier can be trained on them.", side.name)
+			note("The %s rows have only one class, so no classifier can be trained on them.", side.name)
 		}
 	}
 	if w := s.synthetic.Weight; w != nil {
 		if n, total := float64(len(w)), measure.Sum(w); total < n/2 || total > 2*n {
-			note("The weights of the %d synthetic rows add up to %.4g. Classifiers take a weight for a "+
-				"number of rows, and so learn as from that many: weights of mean 1 keep the number.", len(w), total)
+			note("The weights of the %d synthetic rows add up to %.4g. Classifiers learn as from that many rows; "+
+				"scale the weights to mean 1 to keep the number.", len(w), total)
 		}
 	}
 	if bothClasses(s.synthetic) && !(bothClasses(s.learnC) && bothClasses(s.examC)) {
-		note("The synthetic rows are too few, or too few of one class, to train on some and test on others " +
+		note("There are too few synthetic rows, in total or of one class, to train on some and test on others " +
 			"(setting C).")
 	}
 	return notes, nil

@@ -22,7 +22,7 @@ type Utility struct {
 var ErrOneClass = measure.ErrOneClass
 
 // ErrNoClasses means that the schema has no label with a positive class, so that rows cannot be ranked.
-var ErrNoClasses = errors.New("the schema names no label with a positive class")
+var ErrNoClasses = errors.New("the schema has no label with a positive class")
 
 // TrainTest trains each model on train and tests it on test, and returns one Utility per model, in order;
 // without models, classify.Models() are used. Rows of the schema's positive class are positive, all others

@@ -50,7 +50,7 @@ func TestVerifyRefusesWrongAbandonedQuestions(t *testing.T) {
 		"of a round that was released": {func(w *writer) {
 			w.release("one", 0, shares)
 			w.abandon("one", 0, shares)
-		}, "released before"},
+		}, "already released"},
 		"of a round that is not due": {func(w *writer) { w.abandon("one", 1, shares) }, "without gaps"},
 		"beyond the budget": {func(w *writer) {
 			for range 3 {
@@ -60,7 +60,7 @@ func TestVerifyRefusesWrongAbandonedQuestions(t *testing.T) {
 		"after the end": {func(w *writer) {
 			w.close("one")
 			w.abandon("one", 0, shares)
-		}, "closed before"},
+		}, "already closed"},
 	} {
 		w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})
 		w.open("one", privacy.Budget{Epsilon: 3, Delta: 1e-5})

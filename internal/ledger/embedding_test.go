@@ -65,8 +65,8 @@ func TestVerifyRefusesEmbeddingsBesideThePlan(t *testing.T) {
 		message string
 	}{
 		"a second one":    {plan, []privacy.Event{embedded, embedded}, "the plan is used up"},
-		"of other noise":  {plan, []privacy.Event{other}, "do not cost"},
-		"not in the plan": {plan[1:], []privacy.Event{embedded}, "do not cost"},
+		"of other noise":  {plan, []privacy.Event{other}, "do not match"},
+		"not in the plan": {plan[1:], []privacy.Event{embedded}, "do not match"},
 	} {
 		w := newWriter(t, budget)
 		w.openPlanned("one", budget, c.plan)

@@ -259,7 +259,7 @@ func (e Entry) validate() error {
 		return e.validateQuestion()
 	}
 	if e.Queries != 0 || e.Answered != 0 || e.Entries != 0 {
-		return privacy.FieldErrorf("queries", "answered and entries belong to releases and abandoned questions only")
+		return privacy.FieldErrorf("queries", "answered and entries are for releases and abandoned questions only")
 	}
 	if e.Type != EntryClose && e.EpsilonSpent != 0 {
 		return privacy.FieldErrorf("epsilon_spent", "must be 0 in an entry of type %s", e.Type)
@@ -314,8 +314,8 @@ func (e Entry) validateQuestion() error {
 	}
 	if e.Type == EntryAbandoned {
 		if e.Entries != 0 || e.Answered != e.Queries {
-			return privacy.FieldErrorf("answered", "is %d of %d queries, with %d entries; what was given up counts as "+
-				"answered, and has no entries", e.Answered, e.Queries, e.Entries)
+			return privacy.FieldErrorf("answered", "is %d of %d queries, with %d entries; an abandoned question "+
+				"counts as answered, and has no entries", e.Answered, e.Queries, e.Entries)
 		}
 		return nil
 	}

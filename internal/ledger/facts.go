@@ -38,7 +38,7 @@ func (f *Facts) validate() error {
 		}
 	}
 	if err := f.Study.Validate(); err != nil {
-		return privacy.FieldErrorf("facts", "has a study that is none: %v", err)
+		return privacy.FieldErrorf("facts", "has an invalid study: %v", err)
 	}
 	switch {
 	case f.Student == "" || f.Pipeline == "":
@@ -48,11 +48,11 @@ func (f *Facts) validate() error {
 	case f.Teachers == 0:
 		return privacy.FieldErrorf("facts", "has no teachers")
 	case len(f.Earlier) > MaxEarlier:
-		return privacy.FieldErrorf("facts", "names %d earlier runs; %d are the most", len(f.Earlier), MaxEarlier)
+		return privacy.FieldErrorf("facts", "lists %d earlier runs; the maximum is %d", len(f.Earlier), MaxEarlier)
 	}
 	for i, name := range f.Earlier {
 		if name == "" || slices.Contains(f.Earlier[:i], name) {
-			return privacy.FieldErrorf("facts", "names an earlier run without a name, or twice")
+			return privacy.FieldErrorf("facts", "lists an earlier run without a name, or twice")
 		}
 	}
 	return nil
@@ -71,14 +71,14 @@ const MaxSites = 5000
 // validateRoster checks an entry's roster: sites sorted by name, each once.
 func (e Entry) validateRoster() error {
 	if len(e.Roster) > MaxSites {
-		return privacy.FieldErrorf("roster", "has %d sites; %d are the most", len(e.Roster), MaxSites)
+		return privacy.FieldErrorf("roster", "has %d sites; the maximum is %d", len(e.Roster), MaxSites)
 	}
 	for i, s := range e.Roster {
 		switch {
 		case s.Site == "" || !utf8.ValidString(s.Site):
 			return privacy.FieldErrorf("roster", "has a site without a name in UTF-8")
 		case i > 0 && e.Roster[i-1].Site >= s.Site:
-			return privacy.FieldErrorf("roster", "has site %q twice, or not in the order of names", s.Site)
+			return privacy.FieldErrorf("roster", "has site %q twice, or not in sorted order", s.Site)
 		case s.Nodes == 0 || s.Teachers == 0:
 			return privacy.FieldErrorf("roster", "has site %q without nodes or teachers", s.Site)
 		}
@@ -103,7 +103,7 @@ func (v Verification) Before(run string) []string {
 func (a *verifier) opens(e Entry) error {
 	for _, name := range e.Facts.Earlier {
 		if before, known := a.result.Runs[name]; !known || !before.Closed {
-			return fmt.Errorf("run %q goes on from run %q, which is not closed before it", e.Run, name)
+			return fmt.Errorf("run %q continues run %q, which is not closed before it", e.Run, name)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (a *verifier) opens(e Entry) error {
 // fixRoster records the roster of a run, which must precede its first question.
 func (a *verifier) fixRoster(run *RunTotal, e Entry) error {
 	if run.Roster != nil || len(a.rounds[e.Run]) > 0 {
-		return fmt.Errorf("the roster of run %q was fixed before, or comes after its first question", e.Run)
+		return fmt.Errorf("the roster of run %q was already fixed, or comes after its first question", e.Run)
 	}
 	run.Roster = e.Roster
 	return nil

@@ -27,7 +27,7 @@ func TestFactsThatCannotBe(t *testing.T) {
 		"no schema":                 with(func(f *Facts) { f.SchemaSHA256 = "" }),
 		"a schema in capitals":      with(func(f *Facts) { f.SchemaSHA256 = strings.Repeat("AB", 32) }),
 		"no teachers":               with(func(f *Facts) { f.Teachers = 0 }),
-		"a study that is none":      with(func(f *Facts) { f.Study = &study.Block{Name: "s"} }),
+		"an invalid study":          with(func(f *Facts) { f.Study = &study.Block{Name: "s"} }),
 		"a purpose in bytes":        with(func(f *Facts) { f.Purpose = "\xff" }),
 		"an earlier run twice":      with(func(f *Facts) { f.Earlier = []string{"zero", "zero"} }),
 		"an earlier run of no name": with(func(f *Facts) { f.Earlier = []string{""} }),
@@ -55,12 +55,12 @@ func TestHistoriesOfFactsThatCannotBe(t *testing.T) {
 		says  string
 		write func(w *writer)
 	}{
-		"an earlier run that is none": {"goes on from run", func(w *writer) { w.goesOn("two", "zero") }},
-		"an earlier run that is open": {"goes on from run", func(w *writer) {
+		"an earlier run that is none": {"continues run", func(w *writer) { w.goesOn("two", "zero") }},
+		"an earlier run that is open": {"continues run", func(w *writer) {
 			w.open("one", gdpBudget)
 			w.goesOn("two", "one")
 		}},
-		"a roster twice": {"was fixed before", func(w *writer) {
+		"a roster twice": {"was already fixed", func(w *writer) {
 			w.open("one", gdpBudget)
 			w.add(roster)
 			w.add(roster)

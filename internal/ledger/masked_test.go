@@ -75,7 +75,7 @@ func TestVerifyRefusesAGroupThatHidesNothing(t *testing.T) {
 		"one site":       {func(g *masking.Group) { g.Members = g.Members[:1] }, "sum of a single site cannot be"},
 		"a small quorum": {func(g *masking.Group) { g.Quorum = 2 }, "a quorum of 2 of 3 sites"},
 		"all collude":    {func(g *masking.Group) { g.Colluding = 3 }, "colluding is 3 of 3 sites"},
-		"no name":        {func(g *masking.Group) { g.Members[1].Site = "b\x1b[2J" }, "a site's name has 1 to 128"},
+		"no name":        {func(g *masking.Group) { g.Members[1].Site = "b\x1b[2J" }, "use 1 to 128"},
 		"two names":      {func(g *masking.Group) { g.Members[1].Site = "a" }, `member "a" comes after "a"`},
 		"one key":        {func(g *masking.Group) { g.Members[1].Key = g.Members[0].Key }, "have the same key"},
 	} {

@@ -88,8 +88,9 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			privacy.Budget{Epsilon: 0.9, Delta: 1e-5, Filter: privacy.FilterPLD}, false, one},
 		{"past the dataset's budget at its delta", "budget of dataset",
 			privacy.Budget{Epsilon: 1, Delta: 1e-7, Filter: privacy.FilterPLD}, false, one},
-		{"a second run", "has one run", byPLD, false, func(w *writer) { one(w); w.openPlanned("two", byPLD, plan) }},
-		{"a run without a plan on such a dataset", "takes a run with filter pld", byPLD, false, func(w *writer) {
+		{"a second run", "can have only one " +
+			"run", byPLD, false, func(w *writer) { one(w); w.openPlanned("two", byPLD, plan) }},
+		{"a run without a plan on such a dataset", "needs a run with filter pld", byPLD, false, func(w *writer) {
 			w.open("one", privacy.Budget{Epsilon: 0.5, Delta: 1e-5})
 		}},
 		{"a run for fewer sites than the dataset's", "may be at up to 2", byPLD.WithOverlap(2), false, one},
@@ -100,7 +101,7 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			w.release("one", 0, shares)
 			w.release("one", 1, shares)
 		}},
-		{"other noise", "do not cost", byPLD, false, func(w *writer) {
+		{"other noise", "do not match", byPLD, false, func(w *writer) {
 			one(w)
 			w.release("one", 0, sampled(0.02, 50, 1))
 		}},
@@ -109,7 +110,7 @@ func TestVerifyRefusesWrongPlans(t *testing.T) {
 			w.prices["one"] = 0
 			w.release("one", 0, plan[1].Worst(1)[0])
 		}},
-		{"a plan that cannot end", "filter is gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
+		{"a plan that cannot end", "filter, gdp", privacy.Budget{Epsilon: 1, Delta: 1e-5}, true, one},
 		{"a plan that cannot end, as it is used", `budget of dataset "flchain"`,
 			privacy.Budget{Epsilon: 1, Delta: 1e-5}, false, func(w *writer) {
 				one(w)

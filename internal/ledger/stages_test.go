@@ -112,13 +112,13 @@ func TestVerifyRefusesStagesBesideThePlan(t *testing.T) {
 	}{
 		"all of it":              {[]privacy.Event{training, weighing, training, selected, selected, pureFit}, ""},
 		"a third selection":      {[]privacy.Event{selected, selected, selected}, "the plan is used up"},
-		"a selection for less":   {[]privacy.Event{selected, dearer}, "do not cost"},
+		"a selection for less":   {[]privacy.Event{selected, dearer}, "do not match"},
 		"a second fit":           {[]privacy.Event{pureFit, pureFit}, "the plan is used up"},
-		"a fit of other noise":   {[]privacy.Event{other}, "do not cost"},
-		"a fit of gaussian":      {[]privacy.Event{fitted}, "do not cost"},
+		"a fit of other noise":   {[]privacy.Event{other}, "do not match"},
+		"a fit of gaussian":      {[]privacy.Event{fitted}, "do not match"},
 		"weighing used up":       {[]privacy.Event{training, weighing, weighing}, "the plan is used up"},
 		"training used up":       {[]privacy.Event{training, training, training}, "the plan is used up"},
-		"the rates' other noise": {[]privacy.Event{sampled(0.02, 30, 1)}, "do not cost"},
+		"the rates' other noise": {[]privacy.Event{sampled(0.02, 30, 1)}, "do not match"},
 	} {
 		w := newWriter(t, budget)
 		w.openPlanned("one", budget, plan)

@@ -60,7 +60,7 @@ type UnclosedError struct{ Runs []string }
 
 func (e *UnclosedError) Error() string {
 	return fmt.Sprintf("the ledger ends before these runs are closed: %s; either they are still running, or the "+
-		"ledger's end is missing: fetch it again from the aggregator",
+		"ledger is incomplete: get it again from the aggregator",
 		strings.Join(e.Runs, ", "))
 }
 
@@ -116,7 +116,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		case err == io.EOF && len(line) == 0:
 			return nil, io.EOF
 		case err == io.EOF:
-			return nil, errors.New("the line has no end; the ledger was cut off")
+			return nil, errors.New("the line is incomplete; the ledger was truncated")
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("read the ledger: %w", err)
 		}
@@ -160,11 +160,12 @@ func (a *verifier) chain(e Entry) error {
 	case err != nil:
 		return err
 	case e.Hash != digest:
-		return errors.New("the hash does not fit the entry; it was altered")
+		return errors.New("the hash does not match the entry; it was altered")
 	case e.Seq != a.last.Seq+1:
 		return fmt.Errorf("entry %d follows entry %d; entries are missing, repeated or out of order", e.Seq, a.last.Seq)
 	case e.Previous != a.last.Hash:
-		return errors.New("the entry was chained to another one; entries before it were altered, removed or reordered")
+		return errors.New("the entry does not follow the previous entry; earlier entries were altered, removed or " +
+			"reordered")
 	case e.Fence < a.last.Fence:
 		return fmt.Errorf("fence %d is below %d; a deposed leader wrote this entry", e.Fence, a.last.Fence)
 	}
@@ -174,7 +175,7 @@ func (a *verifier) chain(e Entry) error {
 // meaning checks the entry against earlier ones.
 func (a *verifier) meaning(e Entry) error {
 	if (e.Type == EntryOpen) != (a.result.Entries == 0) {
-		return errors.New("a ledger begins with the entry that opens its dataset, and has only one of that type")
+		return errors.New("a ledger must start with the entry that opens its dataset, and have only one of that type")
 	}
 	if e.Type == EntryOpen {
 		if err := e.openedAsWritten(); a.strict && err != nil {
@@ -192,7 +193,7 @@ func (a *verifier) meaning(e Entry) error {
 	run, opened := a.result.Runs[e.Run]
 	if e.Type == EntryRun {
 		if opened {
-			return fmt.Errorf("run %q was opened before", e.Run)
+			return fmt.Errorf("run %q was already opened", e.Run)
 		}
 		return a.openRun(e)
 	}
@@ -200,7 +201,7 @@ func (a *verifier) meaning(e Entry) error {
 	case !opened:
 		return fmt.Errorf("run %q was never opened", e.Run)
 	case run.Closed:
-		return fmt.Errorf("run %q was closed before", e.Run)
+		return fmt.Errorf("run %q was already closed", e.Run)
 	}
 	switch {
 	case e.Type == EntryRoster:
@@ -228,7 +229,7 @@ func (a *verifier) meaning(e Entry) error {
 
 func (a *verifier) finish() (Verification, error) {
 	if a.result.Entries == 0 {
-		return a.result, &LineError{Line: 1, Err: errors.New("the ledger is empty; it must at least open its dataset")}
+		return a.result, &LineError{Line: 1, Err: errors.New("the ledger is empty; it must open its dataset")}
 	}
 	var err error
 	if a.result.Price, err = accountWithin(a.planPrice, a.result.Events, a.result.Budget.Delta); err != nil {

@@ -12,15 +12,15 @@ import (
 func (a *verifier) openRun(e Entry) error {
 	b := a.result.Budget
 	if a.strict && e.Budget.Delta >= b.Delta && e.Budget.Epsilon > b.Epsilon {
-		return fmt.Errorf("run %q has a budget of epsilon %v, its dataset one of %v in all; an aggregator does not "+
-			"open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
+		return fmt.Errorf("run %q has a budget of epsilon %v, but its dataset only %v in total; an aggregator does "+
+			"not open such a run", e.Run, e.Budget.Epsilon, b.Epsilon)
 	}
 	if err := a.opens(e); err != nil {
 		return err
 	}
 	if e.Budget.Overlap != b.Overlap {
-		return fmt.Errorf("run %q counts on privacy units at up to %d sites, and those of its dataset may be at "+
-			"up to %d", e.Run, e.Budget.Sites(), b.Sites())
+		return fmt.Errorf("run %q assumes privacy units at up to %d sites, and those of its dataset may be at up to "+
+			"%d", e.Run, e.Budget.Sites(), b.Sites())
 	}
 	if err := b.CheckPlan(e.Plan); err != nil {
 		return fmt.Errorf("run %q: %w", e.Run, err)
@@ -55,11 +55,11 @@ func (r RunTotal) spending() privacy.Spending {
 // charge checks the entry of a question, released or abandoned, and adds its cost.
 func (a *verifier) charge(run *RunTotal, e Entry) error {
 	if a.rounds[e.Run][*e.Round] {
-		return fmt.Errorf("round %d of run %q was released before", *e.Round, e.Run)
+		return fmt.Errorf("round %d of run %q was already released", *e.Round, e.Run)
 	}
 	a.rounds[e.Run][*e.Round] = e.Type == EntryRelease
 	if a.strict && *e.Round != uint64(run.Releases) {
-		return fmt.Errorf("round %d of run %q follows %d rounds; they count from 0 without gaps",
+		return fmt.Errorf("round %d of run %q follows %d rounds; rounds must count from 0 without gaps",
 			*e.Round, e.Run, run.Releases)
 	}
 	ofRun, cost, err := run.spending().Use(privacy.Use{Planned: *e.Planned, Queries: e.Queries, Answered: e.Answered})
@@ -67,8 +67,8 @@ func (a *verifier) charge(run *RunTotal, e Entry) error {
 		return fmt.Errorf("budget of run %q: %w", e.Run, err)
 	}
 	if planned := run.Plan[*e.Planned]; e.Kind != planned.Kind || !slices.Equal(e.Events, cost) {
-		return fmt.Errorf("round %d of run %q has events for %s that %d of %d answers by entry %d of the run's plan, "+
-			"for %s, do not cost",
+		return fmt.Errorf("round %d of run %q has events for %s that do not match %d of %d answers under entry %d of "+
+			"the run's plan, for %s",
 			*e.Round, e.Run, e.Kind, e.Answered, e.Queries, *e.Planned, planned.Kind)
 	}
 	ofDataset, err := privacy.DatasetSpending(a.result.Budget, a.result.Events, run.Plan).Admit(e.Events)

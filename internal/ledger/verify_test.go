@@ -285,22 +285,22 @@ func TestVerifyFindsWrongHistories(t *testing.T) {
 			w.deltas["one"] = 1e-5
 			w.close("one")
 		}},
-		{"opened twice", "opened before", 3, func(w *writer) {
+		{"opened twice", "already opened", 3, func(w *writer) {
 			w.open("one", budget)
 			w.open("one", budget)
 		}},
-		{"closed twice", "closed before", 4, func(w *writer) {
+		{"closed twice", "already closed", 4, func(w *writer) {
 			w.open("one", budget)
 			w.close("one")
 			w.close("one")
 		}},
-		{"charged after it was closed", "closed before", 5, func(w *writer) {
+		{"charged after it was closed", "already closed", 5, func(w *writer) {
 			w.open("one", budget)
 			w.release("one", 0, labels)
 			w.close("one")
 			w.release("one", 1, labels)
 		}},
-		{"a round twice", "released before", 4, func(w *writer) {
+		{"a round twice", "already released", 4, func(w *writer) {
 			w.open("one", budget)
 			w.release("one", 3, labels)
 			w.release("one", 3, labels)
@@ -407,25 +407,25 @@ func TestVerifyHoldsReleasesToThePlan(t *testing.T) {
 		{"pure coefficients", "", pureFit, func(e *Entry) { e.Entries = 12 }},
 		{"a sample", "", sampled(0.02, 20, 1), nil},
 		{"counts twice in one release", "", shares2, nil},
-		{"an answer missing", "do not cost", labels, func(e *Entry) { e.Queries = 31; e.Answered = 31 }},
-		{"an answer too many", "do not cost", confident, func(e *Entry) { e.Answered = 31 }},
+		{"an answer missing", "do not match", labels, func(e *Entry) { e.Queries = 31; e.Answered = 31 }},
+		{"an answer too many", "do not match", confident, func(e *Entry) { e.Answered = 31 }},
 		{"an answer missing alone", "answers all of them", labels, func(e *Entry) { e.Answered = 31 }},
-		{"an unpaid query", "do not cost", labels, func(e *Entry) { e.Queries, e.Answered = 33, 33 }},
-		{"no query", "of which there is one at least", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
-		{"another kind's name", "do not cost", labels, func(e *Entry) { e.Kind = "gradient-votes" }},
-		{"another entry", "do not cost", labels, func(e *Entry) { at(e, 3) }},
+		{"an unpaid query", "do not match", labels, func(e *Entry) { e.Queries, e.Answered = 33, 33 }},
+		{"no query", "queries must be at least 1", labels, func(e *Entry) { e.Queries, e.Answered = 0, 0 }},
+		{"another kind's name", "do not match", labels, func(e *Entry) { e.Kind = "gradient-votes" }},
+		{"another entry", "do not match", labels, func(e *Entry) { at(e, 3) }},
 		{"confident votes as votes", "answers all of them", confident, func(e *Entry) { at(e, 1) }},
-		{"votes as confident ones", "do not cost", labels, func(e *Entry) { at(e, confidentPlace) }},
-		{"votes as class counts", "do not cost", labels, func(e *Entry) { at(e, 0) }},
-		{"class counts as votes", "do not cost", shares, func(e *Entry) { at(e, 1) }},
-		{"a sum as an embedding", "do not cost", summed, func(e *Entry) { at(e, 5) }},
+		{"votes as confident ones", "do not match", labels, func(e *Entry) { at(e, confidentPlace) }},
+		{"votes as class counts", "do not match", labels, func(e *Entry) { at(e, 0) }},
+		{"class counts as votes", "do not match", shares, func(e *Entry) { at(e, 1) }},
+		{"a sum as an embedding", "do not match", summed, func(e *Entry) { at(e, 5) }},
 		{"an entry that the plan has not", "no such entry", labels, func(e *Entry) { place := 11; e.Planned = &place }},
 		{"a negative place", "no such entry", labels, func(e *Entry) { place := -1; e.Planned = &place }},
-		{"less noise", "do not cost", labels, func(e *Entry) { e.Events[0].Sigma = 149 }},
-		{"more noise", "do not cost", labels, func(e *Entry) { e.Events[0].Sigma = 151 }},
-		{"two events", "do not cost", labels, func(e *Entry) { e.Events = append(e.Events, summed) }},
-		{"a sum twice", "do not cost", summed, func(e *Entry) { e.Events[0].Count = 2 }},
-		{"as many sums as numbers", "do not cost", summed, func(e *Entry) { e.Events[0].Count, e.Entries = 32, 32 }},
+		{"less noise", "do not match", labels, func(e *Entry) { e.Events[0].Sigma = 149 }},
+		{"more noise", "do not match", labels, func(e *Entry) { e.Events[0].Sigma = 151 }},
+		{"two events", "do not match", labels, func(e *Entry) { e.Events = append(e.Events, summed) }},
+		{"a sum twice", "do not match", summed, func(e *Entry) { e.Events[0].Count = 2 }},
+		{"as many sums as numbers", "do not match", summed, func(e *Entry) { e.Events[0].Count, e.Entries = 32, 32 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWriter(t, privacy.Budget{Epsilon: 3, Delta: 1e-5})

@@ -52,7 +52,7 @@ func keepHeldShare(state string, share float64) error {
 		err = os.WriteFile(filepath.Join(state, heldOutFile), append(raw, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("note what is held out: %w", err)
+		return fmt.Errorf("record the hold-out: %w", err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 		case err == nil:
 			later.CompareWith(rows)
 		case later.Free(): // it reads no records
-			o.warn(fmt.Sprintf("Nothing is compared with the rows that the run held out: %v.", err))
+			o.warn(fmt.Sprintf("The rows are not compared with the run's hold-out: %v.", err))
 		default:
 			return nil, err
 		}
@@ -41,8 +41,8 @@ func RunLater(ctx context.Context, later *run.Later, from string, o Options) (*r
 		return later.Execute(ctx, run.Options{Out: o.Out, Log: o.Log, Watch: o.Watch})
 	}
 	if _, err := os.Stat(filepath.Join(state, "etcd")); err != nil {
-		return nil, fmt.Errorf("%s holds no cluster of a local run (%w); name the student's configuration with "+
-			"--config for one that is elsewhere", from, err)
+		return nil, fmt.Errorf("%s has no cluster of a local run (%w); for another cluster give the student's "+
+			"configuration with --config", from, err)
 	}
 	configs, err := nodeConfigs(first.Spec, first.Schema, state, held)
 	if err != nil {

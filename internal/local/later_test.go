@@ -126,8 +126,8 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(compared, 0o755))
 	files(t, compared, map[string]string{"NOT-PRIVATE.csv": ""})
 	for from, want := range map[string]string{
-		boosted: "holds stages of run", free: "holds free stages (small.drs) of run",
-		compared: "holds a comparison, NOT PRIVATE", dir: "name the output folder of a finished run",
+		boosted: "has stages of run", free: "has free stages (small.drs) of run",
+		compared: "has a comparison, NOT PRIVATE", dir: "give the output folder of a finished run",
 	} {
 		refuses(t, run.LaterOptions{From: from, Post: []string{"drs"}}, want)
 	}
@@ -165,14 +165,15 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 	// A folder belongs to one run.
 	testkit.Must(t, os.Remove(filepath.Join(out, "certificate.json")))
 	if _, _, err := trained.stage(t, "weighted", run.LaterOptions{Post: []string{"pgb"}, Epsilon: 0.1}); err == nil ||
-		!strings.Contains(err.Error(), "holds what was begun of run") {
+		!strings.Contains(err.Error(), "has the state of run") {
 		t.Errorf("another run's folder: %v", err)
 	}
 
-	spec, boosted := fails("[pgb, drs]", "are of the stages before it, and epsilon")
+	spec, boosted := fails("[pgb, drs]", "are from the stages before it, and epsilon")
 	_, out, err := boosted.stage(t, "again", run.LaterOptions{Post: []string{"pgb", "drs"}, Epsilon: 0.2})
 	if err == nil ||
-		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are of the stages before it") {
+		!strings.Contains(err.Error(), "of the stage's 0.2 is spent; the rows in "+out+" are from the stages before "+
+			"it") {
 		t.Fatalf("stages whose rejection cannot end: %v", err)
 	}
 	if c, v := verified(t, out); c.Rows != 50 || len(v.Runs) != 2 {
@@ -180,7 +181,7 @@ func TestAFailedStageLeavesWhatWasMade(t *testing.T) {
 	}
 	for _, dir := range []string{boosted.from, out} {
 		if page := string(testkit.Read(t, filepath.Join(dir, "report.md"))); !strings.Contains(page,
-			"Boosting weighted 200 records") || !strings.Contains(page, "the rows are as they were before it") {
+			"Boosting weighted 200 records") || !strings.Contains(page, "the rows are those before it") {
 			t.Error(page)
 		}
 	}

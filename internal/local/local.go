@@ -70,7 +70,7 @@ func (o Options) warn(sentence string) {
 }
 
 // ErrFinished says that the folder holds a finished run. Nothing was started.
-var ErrFinished = errors.New("the output folder holds a finished run")
+var ErrFinished = errors.New("the output folder has a finished run")
 
 // Run executes a spec on its own cluster and then stops the cluster. If ctx ends first, or anything fails, running
 // the same spec in the same folder again resumes the run.
@@ -79,7 +79,7 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 		o.Log = zap.NewNop()
 	}
 	if len(spec.Data) == 0 {
-		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; name at least one", spec.Path)
+		return nil, fmt.Errorf("%s: data: a local run needs the sites' files; list at least one", spec.Path)
 	}
 	if err := checkUnfinished(o.Out); err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func checkStages(configs []node.Config, job *run.Job, path string) error {
 	for _, stage := range job.Plan.Stages {
 		for _, c := range configs {
 			if err := c.CheckKind(kinds.All(), job.Schema, stage.Kind); err != nil {
-				return fmt.Errorf("%s: site %s would refuse the %s after the training: %w; or leave out the stage "+
-					"of post or weights that asks for it", path, c.Site, stage.Stage, err)
+				return fmt.Errorf("%s: site %s would refuse the %s after the training: %w; or leave out that stage "+
+					"of post or weights", path, c.Site, stage.Stage, err)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func registerFiles(job *run.Job, state string, o Options) []string {
 		notes, details, err = register(o.Register, state, o.Out, files, job.DatasetBudget())
 	}
 	if err != nil {
-		o.warn(fmt.Sprintf("Whether these data files have a budget elsewhere is not known: %v.", err))
+		o.warn(fmt.Sprintf("Cannot check whether these data files have a budget elsewhere: %v.", err))
 	}
 	for _, sentence := range details {
 		o.warn(sentence)
@@ -183,9 +183,9 @@ func registerFiles(job *run.Job, state string, o Options) []string {
 // checkUnfinished refuses a folder with a finished run.
 func checkUnfinished(out string) error {
 	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err == nil {
-		return fmt.Errorf("%s: %w; name another with --out", out, ErrFinished)
+		return fmt.Errorf("%s: %w; give another folder with --out", out, ErrFinished)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+		return fmt.Errorf("read the output folder: %w; give a folder with --out", err)
 	}
 	return nil
 }
@@ -235,11 +235,11 @@ func resumed(err error, out string) error {
 	// A user cannot change the name of a local run's dataset, so the error must not mention it.
 	var changed *coordinator.MismatchError
 	if errors.As(err, &changed) {
-		return fmt.Errorf("the run in %s started with %s %s, now it is %s: restore the old value to continue "+
-			"it, or name another folder with --out",
+		return fmt.Errorf("the run in %s started with %s %s, now it is %s: restore the old value to continue it, or "+
+			"give another folder with --out",
 			out, changed.Field, changed.Stored, changed.Given)
 	}
-	return fmt.Errorf("going on with the run in %s: %w; if it is another run you want, name another folder with --out",
+	return fmt.Errorf("continue the run in %s: %w; for another run give another folder with --out",
 		out, err)
 }
 
@@ -247,10 +247,10 @@ func resumed(err error, out string) error {
 // holds keys and is private.
 func makeFolders(out, state string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("make the output folder: %w", err)
+		return fmt.Errorf("create the output folder: %w", err)
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return fmt.Errorf("make the folder of the cluster's state: %w", err)
+		return fmt.Errorf("create the folder for the cluster's state: %w", err)
 	}
 	return nil
 }

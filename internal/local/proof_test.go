@@ -179,7 +179,7 @@ func TestTamperingIsFound(t *testing.T) {
 		"the ledger's price": {func(t *testing.T, b proof.Bundle) {
 			edit(t, b, "ledger.jsonl", `"epsilon_spent":`, `"epsilon_spent":0.`)
 		}, "ledger.jsonl"},
-		"the ledger's end left out": {func(_ *testing.T, b proof.Bundle) {
+		"the ledger head left out": {func(_ *testing.T, b proof.Bundle) {
 			i := bytes.LastIndexByte(bytes.TrimRight(b["ledger.jsonl"], "\n"), '\n')
 			b["ledger.jsonl"] = b["ledger.jsonl"][:i+1]
 		}, "certificate.json"},

@@ -117,8 +117,8 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 	for _, r := range others {
 		total.Epsilon, total.Delta = total.Epsilon+r.Budget.Epsilon, total.Delta+r.Budget.Delta
 	}
-	return []string{fmt.Sprintf("Data files of this run have a budget in %s of this machine as well: together "+
-		"up to epsilon %.4g and delta %.3g, by simple addition. No ledger adds that up.",
+	return []string{fmt.Sprintf("Data files of this run also have a budget in %s on this machine: together up to "+
+		"epsilon %.4g and delta %.3g, by simple addition. No ledger adds these up.",
 		text.Several(len(others), "other ledger"), total.Epsilon, total.Delta)}, details, nil
 }
 
@@ -141,7 +141,7 @@ func madeOnce(path string) (string, error) {
 		return "", err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s can be read by others; take the right away with chmod 600", path)
+		return "", fmt.Errorf("other users can read %s; run chmod 600", path)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -149,7 +149,7 @@ func madeOnce(path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(raw))
 	if b, err := hex.DecodeString(text); err != nil || len(b) != len(number) {
-		return "", fmt.Errorf("%s does not hold 64 hexadecimal digits; remove it, and a new one is made", path)
+		return "", fmt.Errorf("%s does not contain 64 hexadecimal digits; remove it to get a new one", path)
 	}
 	return text, nil
 }

@@ -75,7 +75,7 @@ func TestAnInterruptedRunGoesOn(t *testing.T) {
 				changed := strings.Replace(c.text, other.old, other.new, 1)
 				_, err := Run(t.Context(), load(t, dir, changed), Options{Out: out})
 				if err == nil || !strings.Contains(err.Error(), other.want) || changed == c.text ||
-					!strings.Contains(err.Error(), "name another folder with --out") ||
+					!strings.Contains(err.Error(), "give another folder with --out") ||
 					strings.Contains(err.Error(), "the dataset another name") {
 					t.Errorf("%s: error %v; want one about the %s that says to name another folder, not another "+
 						"dataset", other.new, err, other.want)
@@ -212,7 +212,7 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 	before := stored(t, out)
 	testkit.Must(t, os.Remove(filepath.Join(out, "state", "student.safetensors")))
 	if _, err := Run(t.Context(), spec, Options{Out: out}); err == nil ||
-		!strings.Contains(err.Error(), "was released and its answer dropped") ||
+		!strings.Contains(err.Error(), "was released, and its answer was deleted") ||
 		!strings.Contains(err.Error(), "--out") {
 		t.Errorf("error %v", err)
 	}

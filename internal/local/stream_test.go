@@ -82,7 +82,7 @@ func TestSortedFilesOfALocalRun(t *testing.T) {
 		want string
 	}{
 		"sorted":   {func(i int) string { return fmt.Sprintf("p%03d", i/5) }, ""},
-		"unsorted": {func(i int) string { return fmt.Sprintf("p%03d", (250-i)/5) }, "which sorted_by excludes"},
+		"unsorted": {func(i int) string { return fmt.Sprintf("p%03d", (250-i)/5) }, "against sorted_by"},
 	} {
 		spec, dir, out := begin(t, strings.ReplaceAll(runOn("table.csv", embedding+
 			"privacy: {epsilon: 2, delta: 1e-5, unit: who}\n"), "share: ", "stream: true, sorted_by: unit, share: "))

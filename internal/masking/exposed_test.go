@@ -170,7 +170,7 @@ func TestThoseWhoAreNoPartnersAreVerifiedToo(t *testing.T) {
 		forged.Members[i] = &conclavev1.RunKey{Site: k.Site, Exchange: another.Exchange, Identity: k.Identity,
 			Signature: k.Signature}
 		_, err := r.parties[4].Begin(&forged, free)
-		wants(t, fmt.Sprintf("a key for %d", i), "its signature is not", err)
+		wants(t, fmt.Sprintf("a key for %d", i), "the signature does not", err)
 	}
 	terms = r.terms(0, 4, all...)
 	r.answer(terms, all...)

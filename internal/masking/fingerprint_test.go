@@ -25,7 +25,7 @@ func TestGroupsAreWrittenWithFingerprints(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", key.Hex()[1:], key.Hex() + "00", "north"} {
-		if _, err := ParseFingerprint(text); err == nil || !strings.Contains(err.Error(), "no SHA-256 in hex") {
+		if _, err := ParseFingerprint(text); err == nil || !strings.Contains(err.Error(), "not a SHA-256 in hex") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}

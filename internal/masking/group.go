@@ -69,15 +69,15 @@ func (g Group) Wire() *conclavev1.Masked {
 func CheckNumbers(n, quorum, colluding int) error {
 	switch {
 	case n < 2:
-		return fmt.Errorf("a masked run of %d sites; the sum of a single site cannot be hidden: name two or more "+
+		return fmt.Errorf("a masked run of %d sites; the sum of a single site cannot be hidden: use two or more "+
 			"members, or ask without masks", n)
 	case n > MaxMembers:
-		return fmt.Errorf("a masked run of %d sites; %d are the most", n, MaxMembers)
+		return fmt.Errorf("a masked run of %d sites; the maximum is %d", n, MaxMembers)
 	case colluding < 0 || colluding > n-1:
-		return fmt.Errorf("colluding is %d of %d sites; use 0 to %d, so that one honest site is left", colluding, n,
+		return fmt.Errorf("colluding is %d of %d sites; use 0 to %d, to leave one honest site", colluding, n,
 			n-1)
 	case quorum < LeastQuorum(n, colluding) || quorum > n:
-		return fmt.Errorf("a quorum of %d of %d sites, of which %d may collude; use %d to %d: below that two sums "+
+		return fmt.Errorf("a quorum of %d of %d sites, with up to %d colluding; use %d to %d: otherwise two sums "+
 			"without a common honest site could be opened", quorum, n, colluding, LeastQuorum(n, colluding), n)
 	}
 	return nil
@@ -95,13 +95,13 @@ func (g Group) Validate() error {
 	for i, m := range g.Members {
 		switch other, taken := keys[m.Key]; {
 		case !siteRule.MatchString(m.Site):
-			return fmt.Errorf("member %d of the masked run is of site %.40q; a site's name has 1 to 128 letters, "+
-				"digits, dots, dashes or underscores", i+1, m.Site)
+			return fmt.Errorf("member %d of the masked run has the site name %.40q; use 1 to 128 letters, digits, "+
+				"dots, dashes or underscores", i+1, m.Site)
 		case i > 0 && strings.Compare(g.Members[i-1].Site, m.Site) >= 0:
-			return fmt.Errorf("member %q comes after %q; name each site once, in the order of names", m.Site,
+			return fmt.Errorf("member %q comes after %q; list each site once, in sorted order", m.Site,
 				g.Members[i-1].Site)
 		case taken:
-			return fmt.Errorf("members %q and %q have the same key; each site has a certificate of its own", other,
+			return fmt.Errorf("members %q and %q have the same key; each site needs its own certificate", other,
 				m.Site)
 		}
 		keys[m.Key] = m.Site

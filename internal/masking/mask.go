@@ -31,7 +31,7 @@ func pairSecret(own *ecdh.PrivateKey, other []byte, spec Digest, first, second *
 ) {
 	public, err := ecdh.X25519().NewPublicKey(other)
 	if err != nil {
-		return secret, fmt.Errorf("it is no X25519 key: %w", err)
+		return secret, fmt.Errorf("it is not an X25519 key: %w", err)
 	}
 	shared, err := own.ECDH(public) // fails if the result is all zeros
 	if err != nil {

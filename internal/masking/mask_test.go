@@ -43,7 +43,7 @@ func TestAPartyDoesNotWaitForItsMasks(t *testing.T) {
 	_, err = p.Reveal("r", 0, nil)
 	wants(t, "an answer that is being made", "is not the one", err)
 	_, err = a.Mask(make([]int64, entries))
-	wants(t, "the answer again", "answered already", err)
+	wants(t, "the answer again", "already answered", err)
 	if _, err := p.Key("q", r.spec, r.group); err != nil || !p.Takes("r") {
 		t.Errorf("a key of another run: %v", err)
 	}

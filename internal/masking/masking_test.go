@@ -241,16 +241,18 @@ func TestPartiesRefuse(t *testing.T) {
 		want  string
 	}{
 		"too few":           {bad(func(t *Terms) { t.Members = t.Members[:2] }), "the quorum is 3"},
-		"one twice":         {bad(func(t *Terms) { t.Members[2] = t.Members[1] }), "in the order of names"},
+		"one twice":         {bad(func(t *Terms) { t.Members[2] = t.Members[1] }), "in sorted order"},
 		"out of order":      {bad(func(t *Terms) { t.Members[1], t.Members[2] = t.Members[2], t.Members[1] }), "order"},
-		"a second identity": {bad(func(t *Terms) { t.Members[2] = strangers }), "is no member"},
+		"a second identity": {bad(func(t *Terms) { t.Members[2] = strangers }), "is not a member"},
 		"another's key": {bad(func(t *Terms) { t.Members[2] = swapped(t.Members[2], t.Members[1].Exchange) }),
-			"its signature is not"},
-		"no point":      {bad(func(t *Terms) { t.Members[2] = swapped(t.Members[2], zeros) }), "its signature is not"},
-		"no entries":    {bad(func(t *Terms) { t.Entries = 0 }), "no entries"},
-		"another spec":  {bad(func(t *Terms) { t.Spec[0]++ }), "not among those"},
-		"another run":   {bad(func(t *Terms) { t.Run = "q" }), "not among those"},
-		"not among all": {bad(func(t *Terms) { t.Group.Quorum = 2; t.Members = t.Members[1:] }), "not among those"},
+			"the signature does not"},
+		"no point": {bad(func(t *Terms) { t.Members[2] = swapped(t.Members[2], zeros) }), "the signature does " +
+			"not"},
+		"no entries":   {bad(func(t *Terms) { t.Entries = 0 }), "no entries"},
+		"another spec": {bad(func(t *Terms) { t.Spec[0]++ }), "does not have this node's key"},
+		"another run":  {bad(func(t *Terms) { t.Run = "q" }), "does not have this node's key"},
+		"not among all": {bad(func(t *Terms) { t.Group.Quorum = 2; t.Members = t.Members[1:] }), "does not have this " +
+			"node's key"},
 	} {
 		if _, err := r.parties[0].Begin(c.terms, free); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -273,7 +275,7 @@ func TestPartiesRefuse(t *testing.T) {
 	refuses("too short", "a vector of 3 entries", err)
 	testkit.Value(a.Mask(make([]int64, 4)))
 	_, err = a.Mask(make([]int64, 4))
-	refuses("answered twice", "answered already", err)
+	refuses("answered twice", "already answered", err)
 	_, err = p.Begin(good, free)
 	refuses("asked twice", "is not newer", err)
 	back := *r.terms(4, 4, 0, 1, 2)
@@ -316,7 +318,7 @@ func TestPartiesRefuse(t *testing.T) {
 	next := r.terms(7, 4, 0, 1, 2)
 	p.Over("r")
 	_, err = p.Begin(next, free)
-	refuses("after the run's end", "not among those", err)
+	refuses("after the run's end", "does not have this node's key", err)
 }
 
 // A node that starts again has forgotten everything, and another key: nothing of before can be asked of it.
@@ -354,8 +356,8 @@ func TestGroups(t *testing.T) {
 		"two could open":    {Group{three, 2, 1}, "use 3 to 3"},
 		"two disjoint":      {Group{three, 1, 0}, "use 2 to 3"},
 		"more than all":     {Group{three, 4, 1}, "use 3 to 3"},
-		"out of order":      {Group{[]Member{three[1], three[0]}, 2, 0}, "order of names"},
-		"one twice":         {Group{[]Member{three[0], three[0]}, 2, 0}, "order of names"},
+		"out of order":      {Group{[]Member{three[1], three[0]}, 2, 0}, "sorted order"},
+		"one twice":         {Group{[]Member{three[0], three[0]}, 2, 0}, "sorted order"},
 		"one key for two":   {Group{[]Member{three[0], member("b", 1)}, 2, 0}, "have the same key"},
 		"without a name":    {Group{[]Member{member("", 1), three[1]}, 2, 0}, `is of site ""`},
 		"good":              {Group{three, 3, 1}, ""},

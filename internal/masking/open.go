@@ -9,12 +9,12 @@ import (
 // CheckRevealed checks the form of what a survivor reveals to open the sum.
 func (t *Terms) CheckRevealed(site string, survivors []string, r *conclavev1.Revealed) error {
 	if lost := len(t.lost(t.at(site), survivors)); len(r.GetOwn()) != seedBytes || len(r.GetLost()) != lost {
-		return fmt.Errorf("a seed of %d bytes and %d shared with lost members, where %d bytes and %d are due",
+		return fmt.Errorf("got a seed of %d bytes and %d seeds of lost members, want %d bytes and %d",
 			len(r.GetOwn()), len(r.GetLost()), seedBytes, lost)
 	}
 	for _, seed := range r.GetLost() {
 		if len(seed) != seedBytes {
-			return fmt.Errorf("the seed of a lost member has %d bytes; %d are due", len(seed), seedBytes)
+			return fmt.Errorf("the seed of a lost member has %d bytes, want %d", len(seed), seedBytes)
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func (p *Party) Key(run string, spec Digest, g Group) (*conclavev1.RunKey, error
 		return nil, p.noMember(run, g)
 	}
 	if p.runs[run] == nil && len(p.runs) >= maxRuns {
-		return nil, fmt.Errorf("this node has keys of %d masked runs, the most there may be; end some", maxRuns)
+		return nil, fmt.Errorf("this node has keys of %d masked runs, the maximum; end some", maxRuns)
 	}
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
@@ -115,11 +115,11 @@ func (p *Party) Takes(run string) bool {
 func (p *Party) noMember(run string, g Group) error {
 	own := Fingerprint(sha256.Sum256(p.own.public)).Hex()
 	if m, named := g.find(p.site); named {
-		return fmt.Errorf("run %q names site %s with key %s, and its certificate has key %s: was it renewed with a "+
-			"new key? Compare, and open a run whose members have the key of today", run, p.site, m.Key.Hex(), own)
+		return fmt.Errorf("run %q lists site %s with key %s, but its certificate has key %s; if it was renewed with "+
+			"a new key, compare the new key and open a run with it", run, p.site, m.Key.Hex(), own)
 	}
-	return fmt.Errorf("site %s, with key %s, is no member of run %q; open a run whose members name it, or one "+
-		"without it", p.site, own, run)
+	return fmt.Errorf("site %s, with key %s, is not a member of run %q; open a run that lists it, or one without "+
+		"it", p.site, own, run)
 }
 
 // Over deletes a run's keys and attempts.
@@ -167,21 +167,20 @@ func (p *Party) Begin(t *Terms, pay Pay) (*Attempt, error) {
 	r := p.runs[t.Run]
 	at := t.at(p.site)
 	if r == nil || r.spec != t.Spec || at < 0 || !proto.Equal(t.Members[at], r.wire) {
-		return nil, fmt.Errorf("the attempt is not among those who have this node's key of run %q; ask for its key "+
-			"again",
+		return nil, fmt.Errorf("the attempt does not have this node's key of run %q; ask for the key again",
 			t.Run)
 	}
 	if t.Fence < r.fence || t.Fence == r.fence && t.Counter <= r.counter || t.Round < r.round {
-		return nil, fmt.Errorf("attempt %d.%d at round %d of run %q is not newer than the one before, %d.%d at "+
-			"round %d; begin another one", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
+		return nil, fmt.Errorf("attempt %d.%d at round %d of run %q is not newer than the previous one, %d.%d at "+
+			"round %d; start another attempt", t.Fence, t.Counter, t.Round, t.Run, r.fence, r.counter, r.round)
 	}
 	reveals := 0
 	if r.round == t.Round {
 		reveals = r.reveals
 	}
 	if reveals > Retries {
-		return nil, fmt.Errorf("seeds of round %d of run %q were revealed %d times, the most that a member does; open "+
-			"another run", t.Round, t.Run, reveals)
+		return nil, fmt.Errorf("seeds of round %d of run %q were revealed %d times, the maximum; open another "+
+			"run", t.Round, t.Run, reveals)
 	}
 	a := &Attempt{
 		party: p, terms: t, digest: t.Digest(), pay: pay, pairs: make([]pair, len(t.Members)),
@@ -262,10 +261,10 @@ func (a *Attempt) claim(entries int) error {
 	a.party.mu.Lock()
 	defer a.party.mu.Unlock()
 	if entries != a.terms.Entries {
-		return fmt.Errorf("a vector of %d entries where the terms have %d", entries, a.terms.Entries)
+		return fmt.Errorf("got a vector of %d entries, want %d", entries, a.terms.Entries)
 	}
 	if a.claimed {
-		return errors.New("the attempt was answered already; begin another one")
+		return errors.New("the attempt was already answered; start another one")
 	}
 	a.claimed = true
 	return nil
@@ -275,8 +274,7 @@ func (a *Attempt) claim(entries int) error {
 func (p *Party) newest(run string, round uint64) (*Attempt, error) {
 	r := p.runs[run]
 	if r == nil || r.attempt == nil || r.round != round || !r.attempt.masked {
-		return nil, fmt.Errorf("round %d of run %q is not the one that this node has answered last; begin another "+
-			"attempt",
+		return nil, fmt.Errorf("round %d of run %q is not the one that this node answered last; start another attempt",
 			round, run)
 	}
 	return r.attempt, nil
@@ -293,7 +291,7 @@ func (p *Party) Agree(run string, round uint64, survivors []string) ([][]byte, e
 	}
 	if a.tags != nil {
 		if !slices.Equal(a.survivors, survivors) {
-			return nil, errors.New("this node agreed to other members in the sum; begin another attempt")
+			return nil, errors.New("this node agreed to other members in the sum; start another attempt")
 		}
 		return a.tags, nil
 	}
@@ -340,7 +338,7 @@ func (p *Party) Reveal(run string, round uint64, tags [][]byte) (*conclavev1.Rev
 		return nil, err
 	}
 	if now, err := p.newest(run, round); err != nil || now != a {
-		return nil, errors.New("another attempt was begun while this one was charged; go on with that one")
+		return nil, errors.New("another attempt was started while this one was charged; continue with that one")
 	}
 	out := &conclavev1.Revealed{Run: run, Round: round, Own: bytes.Clone(a.own[:])}
 	for _, i := range a.terms.lost(a.terms.at(p.site), a.survivors) {
@@ -366,7 +364,7 @@ func (p *Party) mayReveal(run string, round uint64, tags [][]byte) (
 	case a.revealed != nil:
 		return a, a.revealed, nil
 	case a.paying:
-		return nil, nil, errors.New("this node charges the opening of its answer just now; ask again")
+		return nil, nil, errors.New("this node is still charging the opening of its answer; ask again")
 	}
 	if err := CheckTags(a.survivors, tags); err != nil {
 		return nil, nil, err

@@ -109,7 +109,7 @@ func TestOpeningsOfARoundHaveABound(t *testing.T) {
 			}
 		}
 		_, err := r.parties[0].Begin(r.terms(round, 4, 0, 1, 2), a.pay)
-		wants(t, "one more attempt", "were revealed 4 times, the most", err)
+		wants(t, "one more attempt", "were revealed 4 times, the maximum", err)
 	}
 }
 

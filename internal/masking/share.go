@@ -20,9 +20,8 @@ func CheckPlan(plan privacy.Plan) error {
 		case k == privacy.Gaussian, k == privacy.SubsampledGaussian, k == privacy.GNMax:
 			continue
 		}
-		return fmt.Errorf("plan, entry %d: %s is answered by %s, which a masked run cannot draw: it asks sums, and "+
-			"histograms of votes, with gaussian noise; choose gnmax for votes and leave out selections and fits, "+
-			"or ask without masks", i, p.Kind, p.Mechanism.Kind)
+		return fmt.Errorf("plan, entry %d: %s is answered by %s, which masked runs do not support; use gnmax for "+
+			"votes and leave out selections and fits, or ask without masks", i, p.Kind, p.Mechanism.Kind)
 	}
 	return nil
 }
@@ -41,8 +40,7 @@ func Asked(p privacy.Planned, r *conclavev1.Round, g Group) (entries int, share 
 	bound, multiplier := int64(VoteSteps), p.Mechanism.Sigma
 	switch v, votes := r.GetSum(), r.GetVotes(); {
 	case len(r.GetServes()) > 0 || r.GetSelection() != nil || v == nil && votes == nil:
-		return 0, share, errors.New("the run is masked, and the round asks for no sum that is released; ask " +
-			"without masks")
+		return 0, share, errors.New("the run is masked, but the round asks for no released sum; ask without masks")
 	case v != nil:
 		entries, bound = int(v.GetEntries()), int64(v.GetBound())
 		if v.GetPer() == conclavev1.Vector_PER_TEACHER {

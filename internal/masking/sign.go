@@ -22,7 +22,7 @@ func sign(key crypto.Signer, e encoding) ([]byte, error) {
 	return nil, errKeyType
 }
 
-var errKeyType = errors.New("masked runs need a certificate with an ECDSA or Ed25519 key; have one issued")
+var errKeyType = errors.New("masked runs need a certificate with an ECDSA or Ed25519 key; request one")
 
 // verify checks a signature of an encoding by a public key (PKIX, DER).
 func verify(identity []byte, e encoding, signature []byte) error {
@@ -41,7 +41,7 @@ func verify(identity []byte, e encoding, signature []byte) error {
 		return errKeyType
 	}
 	if !good {
-		return errors.New("its signature is not that of its certificate's key")
+		return errors.New("the signature does not match its certificate's key")
 	}
 	return nil
 }

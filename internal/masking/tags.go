@@ -39,7 +39,7 @@ func CheckTags(survivors []string, tags [][]byte) error {
 	}
 	for _, tag := range tags {
 		if len(tag) != tagBytes {
-			return fmt.Errorf("a tag of %d bytes; %d are due", len(tag), tagBytes)
+			return fmt.Errorf("a tag of %d bytes, want %d", len(tag), tagBytes)
 		}
 	}
 	return nil
@@ -64,6 +64,6 @@ func TagsFor(at int, made [][][]byte) (tags [][]byte) {
 type DoubtError struct{ Sites []string }
 
 func (d *DoubtError) Error() string {
-	return fmt.Sprintf("the tags of %s are not for those in the sum that this node agreed to; begin another attempt, "+
-		"without those that lie", strings.Join(d.Sites, ", "))
+	return fmt.Sprintf("the tags of %s are not for the members that this node agreed to; start another attempt "+
+		"without these members", strings.Join(d.Sites, ", "))
 }

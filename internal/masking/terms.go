@@ -54,15 +54,16 @@ func (t *Terms) encoding() encoding {
 // they are used. Its errors may be sent to anybody.
 func (t *Terms) checkOrder() error {
 	if t.Entries < 1 {
-		return errors.New("a masked sum of no entries; ask for one or more")
+		return errors.New("a masked sum without entries; ask for one or more")
 	}
 	if len(t.Members) < t.Group.Quorum {
-		return fmt.Errorf("%d members are to take part and the quorum is %d; ask when more are there", len(t.Members),
+		return fmt.Errorf("%d members take part and the quorum is %d; ask again when more are "+
+			"connected", len(t.Members),
 			t.Group.Quorum)
 	}
 	for i, m := range t.Members {
 		if i > 0 && t.Members[i-1].GetSite() >= m.GetSite() {
-			return fmt.Errorf("member %q comes after %q; name each once, in the order of names", m.GetSite(),
+			return fmt.Errorf("member %q comes after %q; list each once, in sorted order", m.GetSite(),
 				t.Members[i-1].GetSite())
 		}
 	}
@@ -84,12 +85,12 @@ const (
 // Fits refuses a run key that is larger than any valid one, before it is stored.
 func Fits(k *conclavev1.RunKey) error {
 	if n := messages.Unknown(k.ProtoReflect()); n > 0 {
-		return fmt.Errorf("a run key with %d bytes that are no part of one; install matching versions", n)
+		return fmt.Errorf("a run key with %d unknown bytes; install matching versions", n)
 	}
 	if len(k.GetSite()) > maxSite || len(k.GetExchange()) > seedBytes || len(k.GetIdentity()) > maxIdentity ||
 		len(k.GetSignature()) > maxSignature {
-		return fmt.Errorf("a run key of %d, %d and %d bytes for a site whose name has %d; %d, %d, %d and %d are the "+
-			"most", len(k.GetExchange()), len(k.GetIdentity()), len(k.GetSignature()), len(k.GetSite()), seedBytes,
+		return fmt.Errorf("a run key of %d, %d and %d bytes for a site whose name has %d; the maximum is %d, %d, %d "+
+			"and %d", len(k.GetExchange()), len(k.GetIdentity()), len(k.GetSignature()), len(k.GetSite()), seedBytes,
 			maxIdentity, maxSignature, maxSite)
 	}
 	return nil
@@ -101,8 +102,8 @@ func CheckKey(run string, spec Digest, g Group, k *conclavev1.RunKey) error {
 		return err
 	}
 	if !g.Has(k.GetSite(), k.GetIdentity()) {
-		return fmt.Errorf("%q with the key that it shows is no member of run %q; members stand in the run's spec, "+
-			"with the SHA-256 of their certificates' public keys", k.GetSite(), run)
+		return fmt.Errorf("%q with this key is not a member of run %q; the run's spec lists members with the SHA-256 "+
+			"of their certificates' public keys", k.GetSite(), run)
 	}
 	if err := verify(k.GetIdentity(), signedKey(run, spec, k), k.GetSignature()); err != nil {
 		return fmt.Errorf("the run key of %q: %w", k.GetSite(), err)
@@ -123,7 +124,7 @@ func (t *Terms) at(site string) int {
 // checkSurvivors checks that U can be opened: a quorum of the members that were asked, in order.
 func (t *Terms) checkSurvivors(survivors []string) error {
 	if len(survivors) < t.Group.Quorum {
-		return fmt.Errorf("%d members are to be in the sum and the quorum is %d; begin another attempt", len(survivors),
+		return fmt.Errorf("%d members are in the sum and the quorum is %d; start another attempt", len(survivors),
 			t.Group.Quorum)
 	}
 	next := 0
@@ -132,7 +133,8 @@ func (t *Terms) checkSurvivors(survivors []string) error {
 			next++
 		}
 		if next == len(t.Members) {
-			return fmt.Errorf("the members in the sum are not those that were asked, each once and in order: %q", site)
+			return fmt.Errorf("the members in the sum are not the asked members, each once and in sorted order: "+
+				"%q", site)
 		}
 		next++
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrCrowded refuses a message of too many parts.
-var ErrCrowded = errors.New("a message holds more parts than any that is known here")
+var ErrCrowded = errors.New("a message has more parts than allowed")
 
 // Codec is gRPC's proto codec that refuses messages with more messages and texts in them than Most, before
 // they are decoded.

@@ -49,8 +49,8 @@ func (c Control) validate() error {
 			"control out", c.Listen)
 	}
 	if c.TokenFile == "" {
-		return errors.New("http: control: token_file is missing; name a file with a random word, made by " +
-			"openssl rand -hex 32")
+		return errors.New("http: control: token_file is missing; give a file with a random word from openssl rand " +
+			"-hex 32")
 	}
 	return nil
 }

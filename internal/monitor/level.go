@@ -24,7 +24,7 @@ func (o Options) control(c Control) http.Handler {
 		shown, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !bearer || !o.allows(c.TokenFile, shown) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "show the token of http.control.token_file: Authorization: Bearer TOKEN",
+			http.Error(w, "send the token of http.control.token_file: Authorization: Bearer TOKEN",
 				http.StatusUnauthorized)
 			return
 		}

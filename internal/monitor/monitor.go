@@ -72,7 +72,7 @@ func Start(ctx context.Context, c Config, o Options) (*Server, error) {
 		return nil, nil
 	}
 	if c.Control.Listen != "" && o.Level == nil {
-		return nil, errors.New("http.control: this process has no level of a log to change; leave it out")
+		return nil, errors.New("http.control: this process has no log level to change; leave it out")
 	}
 	var s Server
 	var err error

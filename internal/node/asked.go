@@ -15,8 +15,8 @@ const maxAnswerBytes = 4<<20 - 1024
 // record influences.
 func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, baseline bool) (*question.Checked, error) {
 	if serves := len(r.GetServes()) > 0; serves != (kinds[r.GetKind()].Passes > 0) {
-		return nil, errors.New("the round is a pass that serves none, or serves another and is no pass; " +
-			"install matching versions of node and aggregator")
+		return nil, errors.New("the round must set both pass and serves, or neither; install matching versions of " +
+			"node and aggregator")
 	}
 	q, err := kinds.Read(p, r.GetKind(), r.GetParams())
 	if err != nil {
@@ -26,8 +26,8 @@ func check(kinds question.Registry, p *question.Public, r *conclavev1.Round, bas
 		return nil, err
 	}
 	if q.Baseline && !baseline {
-		return nil, errors.New("the question is that of a baseline, which no record moves, and the run was not " +
-			"opened as one; open it with coin_votes")
+		return nil, errors.New("the question is for a coin-vote baseline, but the run was opened without coin_votes; " +
+			"open it with coin_votes")
 	}
 	if h := q.Shape.Votes; h != nil && p.Teachers*h.RowBytes() > maxAnswerBytes {
 		return nil, fmt.Errorf("the votes of %d teachers on %d queries take %d bytes of at most %d; "+

@@ -72,7 +72,8 @@ func TestUnknownQuestionsAreRefused(t *testing.T) {
 		"new fields": {Run: "r", Kind: classcounts.Kind.Name,
 			Params: protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)},
 	} {
-		if got := ask(t, n, r).GetRefusal().GetReason(); !strings.Contains(got, "of a kind this node does not know") {
+		if got := ask(t, n, r).GetRefusal().GetReason(); !strings.Contains(got, "has a kind that is unknown to this "+
+			"node") {
 			t.Errorf("%s: refused with %q", name, got)
 		}
 	}

@@ -66,10 +66,10 @@ func (a *assembly) add(p *conclavev1.RoundPart) (*received, error) {
 func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 	switch {
 	case !runspec.IsName(p.Run):
-		return nil, fmt.Errorf("the run's name has %d bytes and is none; "+runspec.NameRule, len(p.Run))
+		return nil, fmt.Errorf("the run's name has %d bytes and is not valid; "+runspec.NameRule, len(p.Run))
 	case p.Run != a.run || p.Round != a.round || p.Part != a.next || p.Parts != a.parts || p.Part >= p.Parts:
-		return nil, fmt.Errorf("part %d of %d of round %d of run %q came out of order; "+
-			"ask the round again from its first part", p.Part, p.Parts, p.Round, p.Run)
+		return nil, fmt.Errorf("part %d of %d of round %d of run %q is out of order; ask the round again from its "+
+			"first part", p.Part, p.Parts, p.Round, p.Run)
 	case len(p.Data) == 0:
 		return nil, fmt.Errorf("part %d of round %d of run %q is empty; ask the round again", p.Part, p.Round, p.Run)
 	case len(a.data)+len(p.Data) > maxRoundBytes:
@@ -94,7 +94,7 @@ func (a *assembly) take(p *conclavev1.RoundPart) (*received, error) {
 			"install matching versions of node, aggregator and student", p.Round, p.Run, err)
 	}
 	if q.round.Run != p.Run || q.round.Number != p.Round {
-		return nil, fmt.Errorf("the parts of round %d of run %q hold another round; ask the round again",
+		return nil, fmt.Errorf("the parts of round %d of run %q contain another round; ask the round again",
 			p.Round, p.Run)
 	}
 	return q, nil

@@ -61,9 +61,9 @@ func TestWrongPartsAreRefused(t *testing.T) {
 			p[0].Data, p[0].Parts = []byte{0xff}, 1
 			return p[:1]
 		}},
-		"another inside": {"hold another round",
+		"another inside": {"contain another round",
 			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "s", 3) }},
-		"number inside": {"hold another round",
+		"number inside": {"contain another round",
 			func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart { return renamed(p, "r", 4) }},
 		"too large": {"more than", func(p []*conclavev1.RoundPart) []*conclavev1.RoundPart {
 			p[0].Data = make([]byte, maxRoundBytes)

@@ -131,7 +131,7 @@ func (c Config) validateSite() error {
 		errs = append(errs, err)
 	}
 	need(c.Teachers >= 1 && c.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", c.Teachers, maxTeachers)
-	need(c.State != "", "state: missing; give a folder that lives as long as the dataset")
+	need(c.State != "", "state: missing; give a persistent folder")
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: ca, cert and key are all needed; `conclave certs` makes them")
 	need(1 <= c.MaxSteps && c.MaxSteps <= maxSteps, "max_steps: %d is not between 1 and %d", c.MaxSteps, maxSteps)
@@ -157,14 +157,14 @@ const maxDrain = 10 * time.Minute
 func (c Config) checkSource() error {
 	switch {
 	case c.Data != "" && c.SQL.Set():
-		return errors.New("data: sql is given too; keep one of them")
+		return errors.New("data: sql is set too; keep only one")
 	case c.SQL.Pushdown && c.Stream:
-		return errors.New("stream: sql.pushdown is given too, with which no rows are read; keep one of them")
+		return errors.New("stream: sql.pushdown is set too, which reads no rows; keep only one")
 	case c.SortedBy != "" && c.SortedBy != rows.SortedByUnit:
-		return fmt.Errorf("sorted_by: %q is not known; use %s, or leave it out", c.SortedBy, rows.SortedByUnit)
+		return fmt.Errorf("sorted_by: %q is unknown; use %s, or leave it out", c.SortedBy, rows.SortedByUnit)
 	case c.SortedBy != "" && (c.Data == "" || !c.Stream || c.Unit == partition.UnitRecord):
-		return errors.New("sorted_by: it is for data that is streamed and whose unit is a column; set stream and " +
-			"unit, or leave it out")
+		return errors.New("sorted_by: only for streamed data whose unit is a column; set stream and unit, or leave " +
+			"it out")
 	case c.SQL.Set():
 		return c.SQL.Validate()
 	case c.Data == "":

@@ -26,9 +26,9 @@ func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 		"data: missing; give the path of the site's CSV, Parquet, .xlsx or idx file": func(c *Config) {
 			c.Data = ""
 		},
-		"data: sql is given too": func(c *Config) { c.SQL.Query = "table visits" },
-		"sql.dsn_file: missing":  func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
-		"sql.query: missing":     func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
+		"data: sql is set too":  func(c *Config) { c.SQL.Query = "table visits" },
+		"sql.dsn_file: missing": func(c *Config) { c.Data, c.SQL.Query = "", "table visits" },
+		"sql.query: missing":    func(c *Config) { c.Data, c.SQL.DSNFile = "", "dsn" },
 		"sql.timeout: 0s": func(c *Config) {
 			c.Data, c.SQL = "", postgres.Config{DSNEnv: "DSN", Query: "table visits"}
 		},

@@ -11,7 +11,7 @@ import (
 )
 
 // errOtherHead refuses to sign an entry that was not the newest one here when the request came.
-var errOtherHead = errors.New("the aggregator asked to sign another entry than the last that it sent")
+var errOtherHead = errors.New("the aggregator asked for a signature of another entry than the last one it sent")
 
 // countersign signs the newest ledger entry, to which this node has followed the chain from the first one. So an
 // aggregator cannot show an auditor a different ledger from the one it showed the site. If it cannot sign, the node
@@ -22,7 +22,7 @@ func (n *Node) countersign(t task) *conclavev1.WorkRequest {
 	if err == nil {
 		signed.Signature = signature.Wire()
 	} else {
-		n.log.Warn("the ledger's end is not countersigned", zap.Uint64("entry", t.sign.GetSeq()), zap.Error(err))
+		n.log.Warn("did not countersign the ledger head", zap.Uint64("entry", t.sign.GetSeq()), zap.Error(err))
 	}
 	return &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Signed{Signed: signed}}
 }

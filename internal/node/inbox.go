@@ -19,10 +19,10 @@ const (
 )
 
 // errFull refuses a round if the node has no room for it.
-var errFull = errors.New("too many rounds wait at this node; ask again when some are answered")
+var errFull = errors.New("too many rounds are waiting at this node; ask again when some are answered")
 
 // errFlooded ends a stream whose aggregator continues to send although there is no room.
-var errFlooded = errors.New("the aggregator sent more rounds than a node keeps, and more requests for permits")
+var errFlooded = errors.New("the aggregator sent more rounds and permit requests than a node keeps")
 
 // task is a complete round, an error in its parts, or the question whether a run is permitted.
 type task struct {
@@ -67,7 +67,7 @@ type inbox struct {
 func newInbox() *inbox { return &inbox{queue: newQueue(), beside: newQueue()} }
 
 // errWithdrawn ends the work on a round that continues without this node.
-var errWithdrawn = errors.New("the round went on without this node")
+var errWithdrawn = errors.New("the round continued without this node")
 
 // queue has tasks in order.
 type queue struct {

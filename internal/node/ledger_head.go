@@ -48,7 +48,7 @@ func ledgerHeadPath(dir string) string { return filepath.Join(dir, "dataset-ledg
 func loadLedgerHead(path string) (*ledgerHead, error) {
 	head, err := sitepolicy.ReadLedgerHead(path)
 	if err != nil {
-		return nil, fmt.Errorf("what is known of the dataset's ledger: %w", err)
+		return nil, fmt.Errorf("the stored ledger head: %w", err)
 	}
 	h := &ledgerHead{path: path}
 	if head != nil {
@@ -113,7 +113,7 @@ func (h *ledgerHead) follow(dataset string, lines [][]byte, end func(runs []stri
 	}
 	if len(closed) > 0 {
 		if err := end(closed); err != nil {
-			return fmt.Errorf("note that runs have ended: %w", err)
+			return fmt.Errorf("record that runs have ended: %w", err)
 		}
 	}
 	h.head = head
@@ -132,9 +132,9 @@ func (h *ledgerHead) endsWith(last *conclavev1.LedgerHead) bool {
 
 // other is the error of a ledger that differs from the remembered one. Callers hold h.mu.
 func (h *ledgerHead) other(how string) error {
-	return fmt.Errorf("%w: it is not the one in which this node was told of entry %d (%s): %s. What was spent since "+
-		"would be spent again: its operator has to restore a newer backup. Where an older one was restored on "+
-		"purpose, `teacher accept-ledger` accepts it", errWentBack, h.head.Seq, h.head.Hash, how)
+	return fmt.Errorf("%w: it does not contain entry %d (%s), which this node received: %s. Later spending would be "+
+		"repeated: its operator must restore a newer backup. If an older one was restored on purpose, accept it with "+
+		"`teacher accept-ledger`", errWentBack, h.head.Seq, h.head.Hash, how)
 }
 
 // write writes a new head.
@@ -159,7 +159,7 @@ func (h *ledgerHead) saveError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
-		return fmt.Errorf("%w: what is known of the dataset's ledger: %w", question.ErrState, h.err)
+		return fmt.Errorf("%w: the stored ledger head: %w", question.ErrState, h.err)
 	}
 	return nil
 }
@@ -181,13 +181,13 @@ func (h *ledgerHead) saveOften(ctx context.Context, log *zap.Logger) {
 // save writes a new head, and logs a failure.
 func (h *ledgerHead) save(log *zap.Logger) {
 	if err := h.write(); err != nil {
-		log.Error("cannot note what is known of the dataset's ledger, and answers nothing; "+
-			"make room, and let this process write to the state folder", zap.Error(err))
+		log.Error("cannot store the ledger head, and answers nothing; free some space, and make the state folder "+
+			"writable", zap.Error(err))
 	}
 }
 
 // ErrNotOlder says that a site tried to accept a ledger by an entry that no older ledger has.
-var ErrNotOlder = errors.New("no older ledger has this entry")
+var ErrNotOlder = errors.New("this is not an entry of an older ledger")
 
 // acceptable checks that a site that knows one entry may accept another in its place. A ledger that went back has an
 // earlier entry at its head; if it has continued since, an earlier entry works, too. The first entry accepts a ledger
@@ -199,18 +199,19 @@ func acceptable(head, known sitepolicy.LedgerHead, before *sitepolicy.LedgerHead
 	}
 	switch {
 	case head == known:
-		return fmt.Errorf("%w: entry %d (%s) is the one that this node remembers, and there is nothing to accept",
+		return fmt.Errorf("%w: this node already has entry %d (%s), and there is nothing to accept",
 			ErrNotOlder, head.Seq, head.Hash)
 	case head.Seq > newest.Seq:
-		return fmt.Errorf("%w: entry %d is after entry %d, the newest that this node was told of; name the last entry "+
-			"of the backup, or another one of the restored ledger up to number %d", ErrNotOlder, head.Seq, newest.Seq,
+		return fmt.Errorf("%w: entry %d is newer than entry %d, the newest that this node received; give the last "+
+			"entry of the backup, or another entry of the restored ledger up to number "+
+			"%d", ErrNotOlder, head.Seq, newest.Seq,
 			newest.Seq)
 	}
 	return nil
 }
 
 // ErrNothingKnown says that a node remembers no ledger, and so accepts any.
-var ErrNothingKnown = errors.New("this node was told of no ledger yet, and needs none to be accepted")
+var ErrNothingKnown = errors.New("this node has not received a ledger yet, and there is nothing to accept")
 
 // AcceptLedger makes a node's site accept an older ledger, which ends with this entry or continues from it. It
 // returns the entry that the node remembered. Charges in the site's own ledger stay, and repeated questions are
@@ -266,7 +267,7 @@ func AcceptLedger(
 		return *was, err
 	}
 	if err := question.ForgetSums(c.State); err != nil {
-		return *was, fmt.Errorf("forget the last answers: %w; let this process write to the state folder", err)
+		return *was, fmt.Errorf("remove the last answers: %w; make the state folder writable", err)
 	}
 	return *was, head.Write(path, (*os.File).Sync)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errManifest says that the manifest cannot be stored: the node must not answer.
-var errManifest = errors.New("the partition manifest cannot be kept")
+var errManifest = errors.New("the partition manifest cannot be stored")
 
 // checkManifest compares a manifest with the stored one, and reports whether one is stored.
 func checkManifest(path string, m *partition.Manifest) (stored bool, err error) {

@@ -48,8 +48,8 @@ func (m *masks) party() (*masking.Party, error) {
 func (m *masks) signer() (crypto.Signer, error) {
 	key, err := pemfile.LoadKey(m.keyFile)
 	if err != nil {
-		return nil, errors.New("the node cannot read the key of its certificate, which signs its run keys; its " +
-			"operator finds the file under tls in its configuration")
+		return nil, errors.New("the node cannot read its certificate's key, which signs its run keys; its " +
+			"configuration names the file under tls")
 	}
 	return key, nil
 }
@@ -122,15 +122,15 @@ func (m *masks) begin(
 	case err != nil:
 		return nil, err
 	case g == nil && t.masked == nil && m.takes(t.run):
-		return nil, fmt.Errorf("run %q is masked, by the spec for which this node gave it a key; the aggregator asks "+
-			"it under another one now: open a run of another name", t.run)
+		return nil, fmt.Errorf("run %q is masked by the spec for which this node gave its key, and the aggregator "+
+			"now uses another spec: open a run with another name", t.run)
 	case g == nil && t.masked == nil:
 		return nil, nil
 	case g == nil:
-		return nil, errors.New("the round is masked, and the run's spec names no members; install matching " +
-			"versions of node and aggregator")
+		return nil, errors.New("the round is masked, but the run's spec lists no members; install matching versions " +
+			"of node and aggregator")
 	case t.masked == nil:
-		return nil, errors.New("the run is masked, and the round would show this node's sum to the aggregator; " +
+		return nil, errors.New("the run is masked, but the round would reveal this node's sum to the aggregator; " +
 			"install matching versions of node and aggregator")
 	}
 	terms, err := termsOf(t, *g, kinds, p)

@@ -263,38 +263,38 @@ func TestNodesRefuseAttempts(t *testing.T) {
 			"the quorum is 3"},
 		"without the node": {r, h.terms, fresh(func(m *conclavev1.MaskedRound) {
 			m.Members = slices.Delete(m.Members, 1, 2)
-		}), "not among those"},
+		}), "does not have this node's key"},
 		"nobody":          {r, h.terms, h.attempt(), "the quorum is 3"},
-		"an empty member": {r, h.terms, fresh(with(3, &conclavev1.RunKey{})), "in the order of names"},
-		"a member twice":  {r, h.terms, fresh(with(3, h.keys[2])), "in the order of names"},
+		"an empty member": {r, h.terms, fresh(with(3, &conclavev1.RunKey{})), "in sorted order"},
+		"a member twice":  {r, h.terms, fresh(with(3, h.keys[2])), "in sorted order"},
 		"an invented site": {r, h.terms, fresh(with(3, &conclavev1.RunKey{
 			Site: "xanadu", Exchange: h.keys[3].GetExchange(), Identity: h.keys[3].GetIdentity(),
-			Signature: h.keys[3].GetSignature()})), "is no member"},
-		"a second certificate of a name": {r, h.terms, fresh(with(3, strangers.keys[3])), "is no member"},
+			Signature: h.keys[3].GetSignature()})), "is not a member"},
+		"a second certificate of a name": {r, h.terms, fresh(with(3, strangers.keys[3])), "is not a member"},
 		"another's run key": {r, h.terms, fresh(with(3, mixed(h.keys[3], h.keys[2]))),
-			"its signature is not"},
+			"the signature does not"},
 		"a run key that nobody signed": {r, h.terms, fresh(with(3, mixed(h.keys[3], &conclavev1.RunKey{
-			Exchange: bytes.Repeat([]byte{9}, 32)}))), "its signature is not"},
-		"keys of another run": {r, h.terms, h.attempt(h.keysOf("east", other)...), "its signature is not"},
-		"keys of a lower bar": {r, h.terms, h.attempt(h.keysOf("east", fewer)...), "its signature is not"},
-		"keys of other noise": {r, h.terms, h.attempt(h.keysOf("east", less)...), "its signature is not"},
+			Exchange: bytes.Repeat([]byte{9}, 32)}))), "the signature does not"},
+		"keys of another run": {r, h.terms, h.attempt(h.keysOf("east", other)...), "the signature does not"},
+		"keys of a lower bar": {r, h.terms, h.attempt(h.keysOf("east", fewer)...), "the signature does not"},
+		"keys of other noise": {r, h.terms, h.attempt(h.keysOf("east", less)...), "the signature does not"},
 		"fifty of one": {r, h.terms, fresh(func(m *conclavev1.MaskedRound) {
 			m.Members = append(m.Members, slices.Repeat([]*conclavev1.RunKey{again}, 50)...)
-		}), "in the order of names"},
-		"without masks":           {r, h.terms, nil, "would show this node's sum"},
-		"without masks and terms": {r, nil, nil, "is masked, by the spec"},
+		}), "in sorted order"},
+		"without masks":           {r, h.terms, nil, "would reveal this node's sum"},
+		"without masks and terms": {r, nil, nil, "is masked by the spec"},
 		"as a run without masks": {r, h.spec(func(s *conclavev1.RunSpec) { s.Masked = nil }), nil,
-			"is masked, by the spec"},
+			"is masked by the spec"},
 		"masks in an unmasked run": {r, h.spec(func(s *conclavev1.RunSpec) { s.Masked = nil }),
-			h.attempt(h.keys...), "names no members"},
-		"masks in no run":                  {r, nil, h.attempt(h.keys...), "names no members"},
-		"the same name with other noise":   {r, less, h.attempt(h.keys...), "not among those"},
-		"the same name with other members": {r, fewer, h.attempt(h.keys...), "not among those"},
-		"another kind":                     {voteRound("r", 3), h.terms, h.attempt(h.keys...), "does not pay for what"},
+			h.attempt(h.keys...), "lists no members"},
+		"masks in no run":                  {r, nil, h.attempt(h.keys...), "lists no members"},
+		"the same name with other noise":   {r, less, h.attempt(h.keys...), "does not have this node's key"},
+		"the same name with other members": {r, fewer, h.attempt(h.keys...), "does not have this node's key"},
+		"another kind":                     {voteRound("r", 3), h.terms, h.attempt(h.keys...), "does not pay for"},
 		"votes": {voteRound("r", 3), h.spec(func(s *conclavev1.RunSpec) {
 			s.Plan = []*conclavev1.Planned{{Kind: "votes", Mechanism: &conclavev1.PrivacyEvent{Kind: "lnmax",
 				Lambda: 1}}}
-		}), h.attempt(h.keys...), "a masked run cannot draw"},
+		}), h.attempt(h.keys...), "which masked runs do not support"},
 	} {
 		h.refused(name, h.ask(at, c.round, c.terms, c.masked), c.want)
 	}
@@ -320,7 +320,7 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	all := h.sites
 	good, other := []string{"east", "north", "south"}, []string{"north", "south", "west"}
 	r := embeddingRound("r", 3)
-	const notLast = "is not the one that this node has answered last"
+	const notLast = "is not the one that this node answered last"
 	// Each step without those before it, as if their messages were lost.
 	h.refused("a list before the question", h.survivors(at, "r", 3, good...), notLast)
 	h.refused("an agreement before the question", h.agreement(at, "r", 3), notLast)
@@ -333,9 +333,9 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	}{
 		"nobody":           {nil, "the quorum is 3"},
 		"below the quorum": {all[:2], "the quorum is 3"},
-		"one twice":        {[]string{"east", "north", "north"}, "each once and in order"},
-		"out of order":     {[]string{"north", "east", "south"}, "each once and in order"},
-		"a stranger":       {[]string{"east", "north", "xanadu"}, "each once and in order"},
+		"one twice":        {[]string{"east", "north", "north"}, "each once and in sorted order"},
+		"out of order":     {[]string{"north", "east", "south"}, "each once and in sorted order"},
+		"a stranger":       {[]string{"east", "north", "xanadu"}, "each once and in sorted order"},
 		"without the node": {[]string{"east", "south", "west"}, "it reveals nothing"},
 	} {
 		h.refused(name, h.survivors(at, "r", 3, c.list...), c.want)
@@ -352,7 +352,7 @@ func TestNodesRefuseToOpen(t *testing.T) {
 	// The living one that is left out agrees to a list of its own, which opens nothing.
 	west := h.tags(3, other, "west")[0]
 	tags := masking.TagsFor(1, made) // of east and of south
-	const notThose = "not for those in the sum that this node agreed to"
+	const notThose = "not for the members that this node agreed to"
 	for name, c := range map[string]struct {
 		tags    [][]byte
 		want    string
@@ -423,7 +423,8 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 		u := h.sites[:3]
 		made := h.tags(0, u, u...)
 		for at, site := range u {
-			h.refused(name+" at "+site, h.agreement(site, "r", 0, masking.TagsFor(at, made)...), "are not for those")
+			h.refused(name+" at "+site, h.agreement(site, "r", 0, masking.TagsFor(at, made)...), "are not for the "+
+				"members")
 		}
 	}
 	// Noise and quorum stand in the spec: keys for one are none for another.
@@ -433,7 +434,7 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 		"quorum": h.spec(func(s *conclavev1.RunSpec) { s.Masked.Quorum, s.Masked.Colluding = 2, 0 }),
 	} {
 		keys := h.keysOf("east", terms)
-		h.refused(name, h.ask("north", embeddingRound("r", 0), h.terms, h.attempt(keys...)), "its signature is not")
+		h.refused(name, h.ask("north", embeddingRound("r", 0), h.terms, h.attempt(keys...)), "the signature does not")
 		h.refused(name, h.ask("east", embeddingRound("r", 0), terms, h.attempt(keys...)), "")
 		h.keysUnder(h.terms)
 	}
@@ -445,9 +446,9 @@ func TestTermsThatDifferOpenNothing(t *testing.T) {
 	})), "peers: ")
 	h.refused("alone", h.permit("north", h.spec(func(s *conclavev1.RunSpec) {
 		s.Masked.Members, s.Masked.Quorum, s.Masked.Colluding = s.Masked.Members[1:2], 1, 0
-	})), "not sensibly")
+	})), "no valid description")
 	h.refused("two could open", h.permit("north", h.spec(func(s *conclavev1.RunSpec) { s.Masked.Quorum = 2 })),
-		"not sensibly")
+		"no valid description")
 }
 
 // A process that starts again has another run key, with its state folder or an empty one: of an attempt of before
@@ -471,14 +472,14 @@ func TestANodeThatStartsAgainOpensNothing(t *testing.T) {
 				c = copyState(t, c) // with the partition alone
 			}
 			h.nodes[at] = start(t, c, questiontest.SmallTable(t, 40, 2))
-			h.refused("before its key", h.ask(at, r, h.terms, m), "ask for its key again")
+			h.refused("before its key", h.ask(at, r, h.terms, m), "ask for the key again")
 			if k := h.permit(at, h.terms).GetPermitted().GetKey(); bytes.Equal(k.GetExchange(),
 				h.keys[1].GetExchange()) {
 				t.Error("the run key of the process before")
 			}
-			h.refused("the same attempt", h.ask(at, r, h.terms, m), "not among those who have this node's key")
+			h.refused("the same attempt", h.ask(at, r, h.terms, m), "not have this node's key")
 			h.refused("the same attempt with another question", h.ask(at, embeddingRound("r", 1), h.terms, m),
-				"not among those")
+				"does not have this node's key")
 			h.refused("its list", h.survivors(at, "r", 0, h.sites...), "is not the one")
 			h.refused("its agreement", h.agreement(at, "r", 0, tags...), "is not the one")
 			// With its new key it takes part in new attempts, which are charged when they are opened.
@@ -592,7 +593,7 @@ func TestMixedPartsMakeNoRound(t *testing.T) {
 	bare := parts(3)
 	bare[0].Masked = nil
 	for _, m := range h.sayAll(at, append(slices.Clone(one[:2]), bare...)...) {
-		h.refused("the attempt of another round", m, "would show this node's sum")
+		h.refused("the attempt of another round", m, "would reveal this node's sum")
 	}
 	if h.charges(at) != 0 {
 		t.Errorf("charged %d times", h.charges(at))

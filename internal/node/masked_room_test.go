@@ -62,9 +62,9 @@ func TestRunKeysAreKeptWithoutMore(t *testing.T) {
 		key  *conclavev1.RunKey
 		want string
 	}{
-		"another's with more":            {0, more(h.keys[0]), "are no part of one"},
-		"its own with more":              {1, more(h.keys[1]), "not among those who have this node's key"},
-		"its own, as signed by somebody": {1, signed, "not among those who have this node's key"},
+		"another's with more":            {0, more(h.keys[0]), "unknown bytes"},
+		"its own with more":              {1, more(h.keys[1]), "not have this node's key"},
+		"its own, as signed by somebody": {1, signed, "not have this node's key"},
 	} {
 		keys := slices.Clone(h.keys)
 		keys[c.at] = c.key

@@ -196,7 +196,7 @@ func TestAMaskedAnswerIsChargedBeforeItIsOpened(t *testing.T) {
 			n = p.node()
 		}
 	}
-	if m := p.attempt(n, 2).GetRefusal(); !strings.Contains(m.GetReason(), "all that run r planned") {
+	if m := p.attempt(n, 2).GetRefusal(); !strings.Contains(m.GetReason(), "all questions that run r planned") {
 		t.Errorf("a third round: %v", m)
 	}
 }
@@ -330,8 +330,8 @@ func TestACertificateThatWasRenewedWithAnotherKey(t *testing.T) {
 		t.Errorf("the run does not go on: %v", m)
 	}
 	reason := p.attempt(p.node(), 1).GetRefusal().GetReason()
-	for _, want := range []string{`run "r" names site north with key ` + old.Hex(), keyAt(t, p.certs).Hex(),
-		"was it renewed with a new key?"} {
+	for _, want := range []string{`run "r" lists site north with key ` + old.Hex(), keyAt(t, p.certs).Hex(),
+		"if it was renewed with a new key"} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("it is refused with %q, want %q", reason, want)
 		}
@@ -341,7 +341,7 @@ func TestACertificateThatWasRenewedWithAnotherKey(t *testing.T) {
 		t.Errorf("a run that names the new key: %v", m)
 	}
 	p.group.Members[0].Site = "nroth"
-	if m := p.attempt(p.node(), 0).GetRefusal(); !strings.Contains(m.GetReason(), `is no member of run "r"`) {
+	if m := p.attempt(p.node(), 0).GetRefusal(); !strings.Contains(m.GetReason(), `is not a member of run "r"`) {
 		t.Errorf("a member that is misspelt: %v", m)
 	}
 }

@@ -40,16 +40,16 @@ func newMetrics() *metrics {
 			Name: "conclave_node_answered_total", Help: "Rounds answered, each once.",
 		}, []string{"purpose"}),
 		refused:   counter("conclave_node_refused_total", "Rounds that this node refused."),
-		withdrawn: counter("conclave_node_withdrawn_total", "Rounds that went on without this node."),
-		joined:    counter("conclave_node_joins_total", "Times the aggregator welcomed this node."),
+		withdrawn: counter("conclave_node_withdrawn_total", "Rounds that continued without this node."),
+		joined:    counter("conclave_node_joins_total", "Number of joins of this node."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "conclave_node_training_seconds", Help: "Training and answering a round. For the site alone.",
+			Name: "conclave_node_training_seconds", Help: "Time to train and answer a round. For the site only.",
 			Buckets: []float64{.001, .01, .1, 1, 10, 100, 1000},
 		}, []string{"purpose"}),
 	}
 	m.registry.MustRegister(m.answered, m.refused, m.withdrawn, m.joined, m.duration,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "conclave_node_connected_state", Help: "1 while the aggregator has welcomed this node.",
+			Name: "conclave_node_connected_state", Help: "1 while this node has joined the aggregator.",
 		}, func() float64 {
 			if m.connected.Load() {
 				return 1

@@ -91,7 +91,7 @@ func newPolicy(c Config, s *question.Site, unitsBy func(string) (map[string]int,
 	p.enforcer = sitepolicy.New(o)
 	p.figure = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "conclave_node_waiting_runs",
-		Help: "Runs whose rounds wait for the site: for an approval, or a policy or ledger that can be used.",
+		Help: "Runs that wait for the site: for an approval, or for a usable policy or ledger.",
 	})
 	w.metrics.registry.MustRegister(p.figure, policyFigures{p.enforcer})
 	return p
@@ -102,10 +102,10 @@ type policyFigures struct{ enforcer *sitepolicy.Enforcer }
 
 var (
 	policyLimitDesc = prometheus.NewDesc("conclave_node_policy_epsilon_limit",
-		"The limit of the site's policy for this node, 0 while it cannot be read.", nil, nil)
+		"Epsilon limit of the site's policy for this node; 0 while it cannot be read.", nil, nil)
 	policySpentDesc = prometheus.NewDesc("conclave_node_policy_epsilon_spent",
-		"What the node's records have been charged with, at the limit's delta, as its filter counts: "+
-			"nothing is left at the limit.", nil, nil)
+		"Epsilon charged to the node's records, at the limit's delta, as its filter counts; at the limit nothing is "+
+			"left.", nil, nil)
 )
 
 func (policyFigures) Describe(ch chan<- *prometheus.Desc) {
@@ -261,7 +261,7 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 			if reason := refusal.Error(); reason != waits.reason {
 				waits.reason = reason
 				p.waiting[run] = waits
-				log.Warn("round waits for this site for another reason", zap.String("run", run), zap.Error(refusal))
+				log.Warn("round waits for this site for a new reason", zap.String("run", run), zap.Error(refusal))
 			}
 			continue
 		}
@@ -278,7 +278,7 @@ func (p *policy) ready(log *zap.Logger) (ready []*conclavev1.WorkRequest) {
 			continue
 		}
 		delete(p.permitted, run)
-		log.Warn("run that was permitted no longer is", zap.String("run", run), zap.Error(refusal))
+		log.Warn("run is no longer permitted", zap.String("run", run), zap.Error(refusal))
 		ready = append(ready, readyFor(run))
 	}
 	if len(ready) > 0 {

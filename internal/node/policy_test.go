@@ -107,7 +107,7 @@ func TestAPolicyStandsBeforeEveryAnswer(t *testing.T) {
 	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
 	counts.Planned = 1
 	refused(askUnder(t, n, counts, termsFor(t, n, r, 50, nil)), "policy of site north, terms: ")
-	refused(askUnder(t, n, r, termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be passed")
+	refused(askUnder(t, n, r, termsFor(t, n, r, 1e-3, nil)), "the site's own limit on dataset d would be exceeded")
 	if exists(c, "run-r.safetensors") {
 		t.Error("teachers learned from a round that was refused")
 	}
@@ -163,7 +163,7 @@ func TestTooFewRecordsStayUncounted(t *testing.T) {
 			t.Fatalf("facts %+v", f)
 		}
 		if err := n.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "("+rule+")") ||
-			!strings.Contains(err.Error(), "does not join") {
+			!strings.Contains(err.Error(), "cannot join") {
 			t.Errorf("%s: the node ended with %v", rule, err)
 		}
 		r := voteRound("r", 1)
@@ -268,7 +268,7 @@ func TestARunThatWaitsIsSaidToBeReady(t *testing.T) {
 		"nothing: here": "unknown field"} {
 		writePolicy(t, c, broken)
 		said := func() bool {
-			return slices.ContainsFunc(log.FilterMessage("round waits for this site for another reason").All(),
+			return slices.ContainsFunc(log.FilterMessage("round waits for this site for a new reason").All(),
 				func(l observer.LoggedEntry) bool {
 					return strings.Contains(fmt.Sprint(l.ContextMap()["error"]), want)
 				})

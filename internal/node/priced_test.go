@@ -36,7 +36,7 @@ func TestEachSampleIsCharged(t *testing.T) {
 		for range 2 { // the second time is free, with the same answer
 			m := askUnder(t, n, rounds[i%2], terms)
 			if i >= planned && i%2 == 0 { // the other one was charged last
-				if reason := m.GetRefusal().GetReason(); !strings.Contains(reason, "all that run r planned") {
+				if reason := m.GetRefusal().GetReason(); !strings.Contains(reason, "all questions that run r planned") {
 					t.Fatalf("question %d: %v", i, m)
 				}
 				break

@@ -45,7 +45,7 @@ func (n *Node) end(runs []string) error {
 			continue
 		}
 		if err := question.RemoveRun(n.cfg.State, run); err != nil { // a leftover only costs disk space
-			n.log.Warn("what is kept of a run that has ended stays", zap.String("run", run), zap.Error(err))
+			n.log.Warn("could not remove the state of an ended run", zap.String("run", run), zap.Error(err))
 		}
 	}
 	return nil
@@ -107,14 +107,14 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 		if w.Over {
 			in.over(w.Run)
 			n.policy.forget(w.Run)
-			n.log.Info("run is over", zap.String("run", w.Run))
+			n.log.Info("run has ended", zap.String("run", w.Run))
 			return nil
 		}
 		in.withdraw(w.Run, w.Round)
 		n.watch.metrics.withdrawn.Inc()
-		n.log.Info("round went on without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))
+		n.log.Info("round continued without this node", zap.String("run", w.Run), zap.Uint64("round", w.Round))
 	default:
-		n.log.Warn("the aggregator sent a message that this node does not know; update the node")
+		n.log.Warn("the aggregator sent an unknown message; update the node")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (n *Node) dispatch(m *conclavev1.WorkResponse, parts *assembly, in *inbox) 
 // fewMembers refuses more members than a masked run may have.
 func fewMembers(n int) error {
 	if n > masking.MaxMembers {
-		return fmt.Errorf("a masked round of %d members; %d are the most", n, masking.MaxMembers)
+		return fmt.Errorf("a masked round of %d members; the maximum is %d", n, masking.MaxMembers)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	f := newFakeAggregator(t)
 	t.Parallel()
-	ended := status.Error(codes.Unauthenticated, "the peer's certificate is no longer good")
+	ended := status.Error(codes.Unauthenticated, "the peer's certificate is no longer valid")
 	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, 6*time.Second)
 	issued := time.Now()
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))

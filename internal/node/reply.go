@@ -143,8 +143,7 @@ func (n *Node) write(event string, a asking, charged *sitepolicy.Entry, bytes in
 
 // errTooLong refuses a question that takes longer than its operator allows. The amount of work does not depend on
 // records, so neither does this refusal.
-var errTooLong = errors.New("the question takes longer than this node works on one (max_time); ask for less " +
-	"in a round")
+var errTooLong = errors.New("the question takes longer than this node's limit (max_time); ask for less in a round")
 
 // within answers the question of a task while it is wanted, and within the operator's limit. It pays for what the
 // node stores.

@@ -128,16 +128,16 @@ func TestSortedByUnit(t *testing.T) {
 		put(order)
 		sorted.State = filepath.Join(t.TempDir(), "state")
 		_, err := ReadSite(sorted, kinds.All(), nil)
-		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit comes before that of the ` +
-			"row above it, which sorted_by excludes; sort the rows by this column, text by its bytes and numbers by " +
+		if want := c.Data + `, row 2, column "` + questiontest.UnitColumn + `": its unit sorts before that of the ` +
+			"row above, against sorted_by; sort the rows by this column, text by its bytes and numbers by " +
 			"size, or remove sorted_by"; err == nil || err.Error() != want {
 			t.Errorf("%s: rows that are not sorted: %v", form, err)
 		}
 	}
 	c := onFile(t, partition.UnitRecord, tabular.CSV)
 	for want, set := range map[string]func(){
-		`sorted_by: "age" is not known; use unit`:    func() { c.SortedBy = "age" },
-		"sorted_by: it is for data that is streamed": func() { c.SortedBy, c.Stream = "unit", true },
+		`sorted_by: "age" is not known; use unit`: func() { c.SortedBy = "age" },
+		"sorted_by: only for streamed data":       func() { c.SortedBy, c.Stream = "unit", true },
 	} {
 		set()
 		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {
@@ -152,7 +152,7 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 	c := onFile(t, partition.UnitRecord, tabular.CSV)
 	c.Stream = true
 	n := node(t, c)
-	if why := ask(t, n, scoreRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "no fits and selections") {
+	if why := ask(t, n, scoreRound("r", 1)).GetRefusal().GetReason(); !strings.Contains(why, "no fits or selections") {
 		t.Errorf("scores: %q", why)
 	}
 	rows := testkit.Read(t, c.Data)

@@ -92,10 +92,10 @@ func NewSiteOf(cfg Config, read rows.Rows, kinds question.Registry) (*Site, erro
 			return nil, err
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+		return nil, fmt.Errorf("read the partition key: %w; make the state folder readable", err)
 	case stored != nil:
-		return nil, fmt.Errorf("%s is missing, which belongs to %s; "+
-			"restore it from a backup, for a new key gives every unit another teacher",
+		return nil, fmt.Errorf("%s is missing, but %s exists; restore it from a backup, because a new key assigns "+
+			"units to other teachers",
 			s.keyPath(), s.manifestPath())
 	default:
 		if _, err := read.Divide(cfg.Rows(), nil); err != nil {
@@ -131,7 +131,7 @@ func (s *Site) Node(aggregator string, log *zap.Logger) (*Node, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.cfg.State, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state folder: %w; name one that this process may write to", err)
+		return nil, fmt.Errorf("create the state folder: %w; give a writable folder", err)
 	}
 	key, err := partition.LoadOrCreateKey(s.keyPath())
 	if err != nil {
@@ -189,8 +189,7 @@ func (s *Site) Draw(r *conclavev1.Round, rng *rand.Rand) *conclavev1.Round {
 func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkRequest, err error) {
 	dir, err := os.MkdirTemp("", "rehearsal-") // mode 0700
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the rehearsal: %w; "+
-			"set TMPDIR to one that this process may write to", err)
+		return nil, fmt.Errorf("create a folder for the dry run: %w; set TMPDIR to a writable folder", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg := s.cfg
@@ -202,7 +201,7 @@ func (s *Site) Rehearse(rounds []*conclavev1.Round) (answers []*conclavev1.WorkR
 		err = nil // any division works
 	}
 	if err != nil {
-		return nil, fmt.Errorf("copy the partition key for the rehearsal: %w", err)
+		return nil, fmt.Errorf("copy the partition key for the dry run: %w", err)
 	}
 	site, err := NewSiteOf(cfg, s.rows, s.kinds)
 	if err != nil {

@@ -39,7 +39,8 @@ func unitsBy(held rows.Rows, c rows.Config) func(column string) (map[string]int,
 		schema := held.Schema()
 		at := schema.ColumnIndex(name)
 		if at < 0 || schema.Columns[at].ClassCount() == 0 || at == schema.UnitColumn() {
-			return nil, fmt.Errorf("column %q is no categorical column of the schema; name one, or leave the rule out",
+			return nil, fmt.Errorf("column %q is not a categorical column of the schema; use one, or leave out the "+
+				"rule",
 				name)
 		}
 		by, err := held.CountUnitsBy(c, at)

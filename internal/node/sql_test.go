@@ -165,7 +165,7 @@ func TestANodeHasItsDatabaseCount(t *testing.T) {
 		t.Errorf("a share: error %v", err)
 	}
 	c.Stream = true
-	if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), "stream: sql.pushdown is given too") {
+	if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), "stream: sql.pushdown is set too") {
 		t.Errorf("with stream: error %v", err)
 	}
 }

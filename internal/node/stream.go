@@ -45,10 +45,10 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer stop()
 	if g := n.policy.enforcer; g != nil {
 		if err := g.Enough(); err != nil {
-			return fmt.Errorf("the node does not join: %w", err)
+			return fmt.Errorf("the node cannot join: %w", err)
 		}
 		if err := g.Check(); err != nil {
-			n.log.Error("no round is answered until this is fixed", zap.Error(err))
+			n.log.Error("the node answers no rounds until this is fixed", zap.Error(err))
 		}
 	}
 	target, err := dial.Parse(n.cfg.Aggregator, n.cfg.ServerName)
@@ -86,7 +86,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			pauses.Reset()
 		}
 		pause := max(dial.Again(err), pauses.NextBackOff())
-		n.log.Warn("not connected to the aggregator; trying again",
+		n.log.Warn("not connected to the aggregator; retrying",
 			zap.String("aggregator", n.cfg.Aggregator), zap.Duration("pause", pause), zap.Error(err))
 		if dial.Wait(ctx, pause); ctx.Err() != nil {
 			return nil

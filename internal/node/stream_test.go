@@ -149,7 +149,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	withdrawn := make(chan struct{})
 	stop, log := run(t, n, zap.Hooks(func(e zapcore.Entry) error {
 		switch e.Message {
-		case "round went on without this node":
+		case "round continued without this node":
 			close(withdrawn)
 		case "answered":
 			select {
@@ -176,7 +176,7 @@ func TestAWithdrawnRoundIsSkipped(t *testing.T) {
 	if m := keptOf(t, n, "r").Metadata; m["steps"] != "10" || m["rounds"] != "2" {
 		t.Errorf("%s steps in %s rounds, want 10 in 2", m["steps"], m["rounds"])
 	}
-	if log.FilterMessageSnippet("went on without").Len() != 1 {
+	if log.FilterMessageSnippet("continued without").Len() != 1 {
 		t.Error("the withdrawal is not in the log")
 	}
 }

@@ -82,7 +82,7 @@ func priced(plan privacy.Plan, kind string, at, queries uint32) (
 ) {
 	uses := max(1, int64(queries))
 	if int(at) >= len(plan) || plan[at].Kind != kind {
-		return privacy.Planned{}, privacy.Use{}, nil, errors.New("the run's plan does not pay for what the round asks")
+		return privacy.Planned{}, privacy.Use{}, nil, errors.New("the run's plan does not pay for the round's question")
 	}
 	if plan[at].Mechanism.Kind == privacy.Exponential {
 		uses = plan[at].Count

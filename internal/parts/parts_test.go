@@ -61,10 +61,10 @@ func TestPartsOfSumsAreChecked(t *testing.T) {
 	}{
 		"begins late": {func(m []*conclavev1.WorkRequest) {
 			m[0] = m[1]
-		}, 0, "part 1 of a sum came where part 0 was due"},
+		}, 0, "got part 1 of a sum, want part 0"},
 		"skips one": {func(m []*conclavev1.WorkRequest) {
 			m[1] = m[2]
-		}, 1, "part 2 of a sum came where part 1 was due"},
+		}, 1, "got part 2 of a sum, want part 1"},
 		"another run":     {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Run = "s" }, 1, "another answer"},
 		"another round":   {func(m []*conclavev1.WorkRequest) { m[1].GetSum().Round++ }, 1, "another answer"},
 		"another attempt": {func(m []*conclavev1.WorkRequest) { m[1].Attempt++ }, 1, "another answer"},
@@ -147,7 +147,7 @@ func TestPartsOfReleasesAreChecked(t *testing.T) {
 		"another total": func(m []*conclavev1.AskResponse) { m[1].GetPart().Parts++ },
 		"too many":      func(m []*conclavev1.AskResponse) { m[0].GetPart().Parts = 1 << 31 },
 		"too long":      func(m []*conclavev1.AskResponse) { m[0].GetPart().Data = make([]byte, releaseBytes+1) },
-		"no message":    func(m []*conclavev1.AskResponse) { m[0].GetPart().Data[0] ^= 0xff },
+		"not a message": func(m []*conclavev1.AskResponse) { m[0].GetPart().Data[0] ^= 0xff },
 	} {
 		messages, err := OfRelease(release(750_000))
 		testkit.Must(t, err)

@@ -56,8 +56,8 @@ func (r *Release) Add(m *conclavev1.AskResponse) (*conclavev1.Release, error) {
 	}
 	if part.GetPart() != r.next || part.GetParts() != r.of || part.GetPart() >= part.GetParts() ||
 		part.GetParts() > maxReleaseParts || len(part.GetData()) > releaseBytes {
-		return nil, fmt.Errorf("part %d of %d of a release, with %d bytes, came where part %d of %d was due; "+
-			"install matching versions of student and aggregator",
+		return nil, fmt.Errorf("got part %d of %d of a release, with %d bytes, want part %d of %d; install matching "+
+			"versions of student and aggregator",
 			part.GetPart(), part.GetParts(), len(part.GetData()), r.next, r.of)
 	}
 	r.data = append(r.data, part.GetData()...)

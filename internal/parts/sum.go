@@ -62,11 +62,11 @@ func (s *Sum) Add(m *conclavev1.WorkRequest) (*conclavev1.WorkRequest, error) {
 	}
 	held := before.held.GetSum()
 	if part.GetPart() != before.next {
-		return nil, fmt.Errorf("part %d of a sum came where part %d was due", part.GetPart(), before.next)
+		return nil, fmt.Errorf("got part %d of a sum, want part %d", part.GetPart(), before.next)
 	}
 	if m.GetAttempt() != before.held.GetAttempt() || part.GetRun() != held.GetRun() ||
 		part.GetRound() != held.GetRound() || part.GetParts() != held.GetParts() {
-		return nil, fmt.Errorf("part %d of a sum is of another answer than the part before", part.GetPart())
+		return nil, fmt.Errorf("part %d of a sum belongs to another answer than the previous part", part.GetPart())
 	}
 	held.Values = append(held.Values, part.GetValues()...)
 	if before.next++; before.next < held.GetParts() {
@@ -84,7 +84,7 @@ func check(part *conclavev1.Sum) error {
 	case part.GetParts() < 2 || part.GetParts() > maxSumParts || part.GetPart() >= part.GetParts():
 		return fmt.Errorf("part %d of %d of a sum; send 2 to %d parts", part.GetPart(), part.GetParts(), maxSumParts)
 	case !last && n != sumValues, n == 0 || n > sumValues:
-		return fmt.Errorf("part %d of a sum has %d values; send %d in each part but the last", part.GetPart(), n,
+		return fmt.Errorf("part %d of a sum has %d values; send %d in each part except the last", part.GetPart(), n,
 			sumValues)
 	}
 	return nil

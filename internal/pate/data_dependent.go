@@ -50,7 +50,7 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 	switch {
 	case e.Sensitivity != 0:
 		return privacy.Event{}, eventError(e, "sensitivity",
-			"is %v beside votes; data-dependent bounds are for a unit that changes one vote: leave either out",
+			"is %v, with votes; data-dependent bounds are for a unit that changes one vote: leave out one of them",
 			e.Sensitivity)
 	case e.Kind != privacy.GNMax && e.Kind != privacy.LNMax && e.Kind != privacy.ConfidentGNMax:
 		return privacy.Event{}, eventError(e, "votes", "do not belong to this kind")
@@ -77,7 +77,7 @@ func (v VotedEvent) Resolve() (privacy.Event, error) {
 
 func agree(e privacy.Event, field string, stated *int64, counted int64) error {
 	if *stated != 0 && *stated != counted {
-		return eventError(e, field, "is %d, the votes say %d; correct one or leave it out", *stated, counted)
+		return eventError(e, field, "is %d, but the votes give %d; correct it or leave it out", *stated, counted)
 	}
 	*stated = counted
 	return nil

@@ -40,15 +40,15 @@ func ParseEvents(r io.Reader) ([]VotedEvent, error) {
 	var written []json.RawMessage
 	switch err := d.Decode(&written); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("events: the file ends within the list; is a part of it missing?")
+		return nil, errors.New("events: the file ends within the list; a part of it may be missing")
 	case err != nil:
-		return nil, errors.New("events are not a JSON list; write [ before the first and ] behind the last")
+		return nil, errors.New("events are not a JSON list; write [ before the first and ] after the last")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("events: something follows the list; a file holds one list")
+		return nil, fmt.Errorf("events: there is data after the list; a file has one list")
 	}
 	if len(written) == 0 {
-		return nil, errors.New("events: the list is empty; a file names at least one release")
+		return nil, errors.New("events: the list is empty; give at least one release")
 	}
 	events := make([]VotedEvent, len(written))
 	for i, raw := range written {
@@ -173,7 +173,7 @@ func (w *writtenEvent) writtenFields() []writtenField {
 		{"answered", func(raw json.RawMessage) error {
 			w.answered = new(answeredField)
 			if json.Unmarshal(raw, w.answered) != nil {
-				return w.errorf("answered", "is %s; give a whole number of queries, or true or false beside votes",
+				return w.errorf("answered", "is %s; give a whole number of queries, or with votes true or false",
 					short(raw))
 			}
 			return nil
@@ -181,7 +181,7 @@ func (w *writtenEvent) writtenFields() []writtenField {
 		{"votes", func(raw json.RawMessage) error {
 			var queries []json.RawMessage
 			if json.Unmarshal(raw, &queries) != nil || len(queries) == 0 {
-				return w.errorf("votes", "hold no query; give a list with a histogram for each, or leave them out")
+				return w.errorf("votes", "have no query; give a list with a histogram for each, or leave them out")
 			}
 			w.votes = make([]writtenVotes, len(queries))
 			for i, query := range queries {
@@ -236,7 +236,7 @@ func (v *writtenVotes) UnmarshalJSON(raw []byte) error {
 		case name == "votes" && json.Unmarshal(long[name], &v.counts) != nil:
 			return errors.New("are not a list of whole numbers, in digits only")
 		case name == "answered" && json.Unmarshal(long[name], &v.answered) != nil:
-			return errors.New("have an answered that is neither true nor false")
+			return errors.New("have a value of answered that is neither true nor false")
 		case name != "votes" && name != "answered":
 			return fmt.Errorf("have an unknown field %q; use votes and answered", name)
 		}
@@ -288,7 +288,7 @@ func (w writtenEvent) event() (VotedEvent, error) {
 		{"answered", v.Event.Answered, resolved.Answered, w.has("answered") && all == nil},
 	} {
 		if f.said && f.stated != f.counted {
-			return VotedEvent{}, w.errorf(f.name, "is %d, the votes say %d; correct one or leave it out", f.stated,
+			return VotedEvent{}, w.errorf(f.name, "is %d, but the votes give %d; correct it or leave it out", f.stated,
 				f.counted)
 		}
 	}
@@ -304,7 +304,7 @@ func (w writtenEvent) checkCounts() error {
 	case w.Kind == privacy.ConfidentGNMax && !w.has("asked"):
 		return w.errorf("asked", "is missing; give the number of queries that were asked")
 	case w.Kind == privacy.ConfidentGNMax && !w.has("answered"):
-		return w.errorf("answered", "is missing; give the number of queries that were answered, 0 where none was")
+		return w.errorf("answered", "is missing; give the number of queries that were answered, or 0")
 	case w.answered != nil && w.answered.all != nil:
 		return w.errorf("answered", "is %v without votes; give the number of queries that were answered",
 			*w.answered.all)
@@ -344,7 +344,7 @@ func unambiguous(raw []byte) error {
 			if isKey {
 				keys := open[len(open)-1]
 				if keys[token] {
-					return fmt.Errorf("byte %d: the key %q stands twice in one object", d.InputOffset(), token)
+					return fmt.Errorf("byte %d: the key %q appears twice in one object", d.InputOffset(), token)
 				}
 				if strings.Trim(token, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 					return fmt.Errorf("byte %d: unknown field %q; fields are in small letters", d.InputOffset(), token)

@@ -81,7 +81,7 @@ func checkPositive(field string, x float64) error {
 func checkFigure(what string, x float64) (float64, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return 0, privacy.FieldErrorf(what,
-			"does not come out as a finite number; the noise is too small or too large for these orders")
+			"is not a finite number; the noise is too small or too large for these orders")
 	}
 	return x, nil
 }

@@ -38,7 +38,7 @@ func TeachersToSurvive(query privacy.Event, classes int, probability float64) (i
 		}
 	default:
 		return 0, fmt.Errorf("%s event: %w", query.Kind,
-			privacy.FieldErrorf("kind", "has no vote that could survive; use gnmax, confident-gnmax or lnmax"))
+			privacy.FieldErrorf("kind", "has no votes; use gnmax, confident-gnmax or lnmax"))
 	}
 	if err := query.Times(1).Validate(); err != nil {
 		return 0, err

@@ -93,7 +93,7 @@ func CountRound(classes int) *conclavev1.Round {
 func countsOf(release *conclavev1.Release, classes int) ([]float64, error) {
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != classes || sum.Scale == 0 {
-		return nil, errors.New("the release of the class counts does not fit the question")
+		return nil, errors.New("the release of the class counts does not match the question")
 	}
 	counts := make([]float64, classes)
 	for i, v := range sum.Values {

@@ -13,7 +13,7 @@ import (
 // Errors of checkpoints that a caller may want to tell apart with errors.Is.
 var (
 	// ErrCheckpoint marks a checkpoint that does not belong to this student.
-	ErrCheckpoint = errors.New("the checkpoint does not fit this run")
+	ErrCheckpoint = errors.New("the checkpoint does not match this run")
 	// ErrDamaged marks a checkpoint that is not what was saved.
 	ErrDamaged = errors.New("the checkpoint is damaged")
 )
@@ -47,8 +47,7 @@ func SaveCheckpoint(path, pipeline string, state any, set *safetensors.Set) erro
 
 // AskAnew is the advice for a damaged checkpoint: training is repeatable, so a student without a checkpoint asks
 // the same questions again.
-const AskAnew = "remove the file and run again: the rounds are asked again from the first one, and what was released " +
-	"is repeated and costs nothing"
+const AskAnew = "remove the file and run again: the run starts from its first round, and repeated releases cost nothing"
 
 // LoadCheckpoint reads what SaveCheckpoint wrote into state, and returns the tensors; nil if the file does not
 // exist. If the file is damaged, the error matches [ErrDamaged] and ends with fix.
@@ -67,7 +66,7 @@ func LoadCheckpoint(path, pipeline, fix string, state any) (*safetensors.Set, er
 	}
 	raw, ok := set.Metadata[pipeline]
 	if !ok {
-		return nil, Misfit(path, errors.New("it is of another pipeline; use another output folder"))
+		return nil, Misfit(path, errors.New("it belongs to another pipeline; use another output folder"))
 	}
 	if err := json.Unmarshal([]byte(raw), state); err != nil {
 		return nil, damaged(path, fix, err)

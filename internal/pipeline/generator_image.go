@@ -37,8 +37,8 @@ func (s GeneratorSpec) checkImage(image *partition.Image) error {
 	}
 	switch {
 	case halvings == 0:
-		return fmt.Errorf("a generator of kind convolution cannot make images of %d x %d, which are not twice as "+
-			"large as others: use kind dense", image.Height, image.Width)
+		return fmt.Errorf("a generator of kind convolution cannot make images of %d x %d, because a side is odd: use "+
+			"kind dense", image.Height, image.Width)
 	case s.Layers > halvings:
 		return fmt.Errorf("a generator of kind convolution with layers %d cannot make images of %d x %d, which can be "+
 			"halved %d times: use kind dense, or set layers to at most %d", s.Layers, image.Height, image.Width,

@@ -75,7 +75,7 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 		}
 		weights = s.grid(*e.Image()).weights(s.Noise + s.Classes)
 	default:
-		return fmt.Errorf("a generator of kind %q is not known to this version: use %s or %s", s.Kind, KindDense,
+		return fmt.Errorf("a generator of kind %q is unknown to this version: use %s or %s", s.Kind, KindDense,
 			KindConvolution)
 	}
 	if weights > maxWeights {

@@ -43,7 +43,7 @@ func (a *GradientAsker) Read(
 ) (*DiscriminatorAnswer, error) {
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != n || sum.Scale != DiscriminatorBound || release.GetTeachers() == 0 {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d weights", release.GetRound(), n)
+		return nil, fmt.Errorf("the release of round %d does not match its %d weights", release.GetRound(), n)
 	}
 	out := &DiscriminatorAnswer{
 		Sum: make([]float32, n), Noise: multiplier * a.Clip, Share: float64(release.Teachers) / float64(teachers),

@@ -64,7 +64,7 @@ func TestDiscriminatorReleases(t *testing.T) {
 		"no teachers":   release(0, 1<<16, 1, 2, 3), "votes": votes, "nothing": {Round: 7, Teachers: 30},
 	} {
 		if got, err := a.Read(bad, 3, 1.5, 40); err == nil ||
-			!strings.Contains(err.Error(), "round 7 does not fit its 3 weights") {
+			!strings.Contains(err.Error(), "round 7 does not match its 3 weights") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -52,7 +52,7 @@ func ParseCondition(text string) (Condition, error) {
 	}
 	switch column := text[:at]; {
 	case strings.HasSuffix(column, "!"):
-		return Condition{}, fmt.Errorf("%q: there is no !=; ask for each value that you want, column=value", text)
+		return Condition{}, fmt.Errorf("%q: there is no !=; ask for each wanted value with column=value", text)
 	case strings.TrimSpace(column) != column:
 		return Condition{}, fmt.Errorf("%q: there are spaces around the sign; leave them out: column%svalue", text,
 			text[at:at+1])
@@ -67,7 +67,7 @@ func ParseCondition(text string) (Condition, error) {
 // On returns the place of the condition's column in a schema, and whether a cell meets it.
 func (c Condition) On(schema *partition.Schema) (column int, meets func(cell float64) bool, err error) {
 	if column = schema.ColumnIndex(c.Column); column < 0 || !schema.Columns[column].HasCell() {
-		return 0, nil, fmt.Errorf("%w: %s: the schema has no such column to ask for", ErrCondition, c)
+		return 0, nil, fmt.Errorf("%w: %s: the schema has no such column", ErrCondition, c)
 	}
 	want, fault := schema.Columns[column].ParseValue(c.Value)
 	if fault != nil {

@@ -46,7 +46,7 @@ type ModelHeader struct {
 func SaveModel(dir, kind string, schema *partition.Schema, tensors *safetensors.Set,
 	fields func(ModelHeader) any) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the model folder: %w", err)
+		return fmt.Errorf("create the model folder: %w", err)
 	}
 	var weights bytes.Buffer
 	if err := safetensors.Write(&weights, tensors); err != nil {
@@ -101,18 +101,18 @@ func LoadModel(dir string, kinds ...ModelKind) (Model, error) {
 	s := &SavedModel{dir: dir}
 	var err error
 	if s.raw, err = os.ReadFile(filepath.Join(dir, modelFile)); err != nil {
-		return nil, fmt.Errorf("load model: %w; name the model folder of a finished run", err)
+		return nil, fmt.Errorf("load model: %w; give the model folder of a finished run", err)
 	}
 	var h ModelHeader
 	if err := s.Fields(&h); err != nil {
 		return nil, err
 	}
 	if h.Format != 1 {
-		return nil, s.Wrong(fmt.Errorf("format %d is not known to this version; update it", h.Format))
+		return nil, s.Wrong(fmt.Errorf("format %d is unknown to this version; update the program", h.Format))
 	}
 	if h.SchemaSHA256 == "" || h.WeightsSHA256 == "" {
-		return nil, s.Wrong(errors.New("schema_sha256 or weights_sha256 is missing, so that nothing says which files " +
-			"it belongs to; train the model again"))
+		return nil, s.Wrong(errors.New("schema_sha256 or weights_sha256 is missing, so its files cannot be checked; " +
+			"train the model again"))
 	}
 	if s.Schema, err = partition.LoadSchema(filepath.Join(dir, schemaFile)); err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ func LoadModel(dir string, kinds ...ModelKind) (Model, error) {
 		}
 		names = append(names, kind.Name)
 	}
-	return nil, s.Wrong(fmt.Errorf("a model of kind %q is not known to this program, which knows %s; use one that has "+
-		"its pipeline", h.Kind, strings.Join(names, ", ")))
+	return nil, s.Wrong(fmt.Errorf("a model of kind %q is unknown; this program supports %s; use a program with its "+
+		"pipeline", h.Kind, strings.Join(names, ", ")))
 }
 
 func sha256Hex(raw []byte) string {
@@ -147,6 +147,6 @@ func sha256Hex(raw []byte) string {
 }
 
 func changed(dir, name string) error {
-	return fmt.Errorf("%s: the file was changed since the model was trained: its SHA-256 is not the one in %s; copy "+
-		"the model folder again, do not edit it", filepath.Join(dir, name), modelFile)
+	return fmt.Errorf("%s: the file was changed after the training: its SHA-256 is not the one in %s; copy the model "+
+		"folder again, and do not edit it", filepath.Join(dir, name), modelFile)
 }

@@ -112,7 +112,7 @@ func (m *NetworkModel) Sample(rows int, where []Condition, rng *rand.Rand) (*par
 			return nil, err
 		}
 		if class != anyClass && of != class {
-			return nil, fmt.Errorf("%w: a row has one label, and %v are asked for", ErrCondition, where)
+			return nil, fmt.Errorf("%w: a row has one label, and the conditions ask for %v", ErrCondition, where)
 		}
 		class = of
 	}

@@ -131,12 +131,12 @@ func (s *NetworkStudent) RestoreState(path, identity, fix string, state any, com
 }
 
 // ErrParts means that a checkpoint has parts of different states.
-var ErrParts = errors.New("its parts do not fit together")
+var ErrParts = errors.New("its parts do not match")
 
 // restore loads a checkpoint's state into the student's parts, and refuses a checkpoint of another run.
 func (s *NetworkStudent) restore(identity string, c *Checkpoint, set *safetensors.Set) error {
 	if c.Identity != identity {
-		return errors.New("it is of another run or of other options; use another output folder")
+		return errors.New("it belongs to another run or other options; use another output folder")
 	}
 	if c.Done < 0 || !c.fits(c.Done, s.Classes) {
 		return ErrParts

@@ -177,7 +177,7 @@ func TestLoadModelNamesAnUnknownKind(t *testing.T) {
 		return h
 	}))
 	if _, err := loaded(dir); err == nil ||
-		!strings.Contains(err.Error(), `a model of kind "tree" is not known to this program, which knows network`) {
+		!strings.Contains(err.Error(), `a model of kind "tree" is unknown; this program supports network`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{table, modelFile, `"noise": 4`, `"noise": -4`, "-4"},
 		{table, modelFile, `"noise": 4`, `"kind": "dense", "noise": 4`, ""},
 		{table, modelFile, `"noise": 4`, `"kind": "gru", "noise": 4`,
-			`model.json: a generator of kind "gru" is not known`},
+			`model.json: a generator of kind "gru" is unknown`},
 		{table, modelFile, `"noise": 4`, `"kind": 1, "noise": 4`, "kind"},
 		{table, modelFile, `"noise": 4`, `"kind": "convolution", "noise": 4`,
 			"model.json: a generator of kind convolution needs a schema of images"},
@@ -247,7 +247,7 @@ func TestLoadModelRefusesDamage(t *testing.T) {
 		{table, weightsFile, "layer0.weight", "layer0.height", "generator.safetensors: the file was changed"},
 		{images, modelFile, `"kind": "convolution"`, `"kind": "dense"`, "has shape"},
 		{images, modelFile, `"kind": "convolution",`, ``, "has shape"},
-		{images, modelFile, `"kind": "convolution"`, `"kind": "Convolution"`, "not known"},
+		{images, modelFile, `"kind": "convolution"`, `"kind": "Convolution"`, "unknown"},
 		{images, modelFile, `"hidden": 6`, `"hidden": 7`, "has shape"},
 		{images, modelFile, `"hidden": 6`, `"hidden": 60000`, "too large"},
 		{images, modelFile, `"layers": 2`, `"layers": 1`, "has shape"},

@@ -86,7 +86,7 @@ func (f Figure) String() string {
 func (f Figure) Check() error {
 	switch {
 	case f.Name == "":
-		return errors.New("a figure has no name")
+		return errors.New("a quality figure has no name")
 	case !(0 <= f.Low && f.Low <= f.Value && f.Value <= f.High && f.High <= 1):
 		return errors.New("a figure is not a share within its interval: " + f.Name)
 	case !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0):

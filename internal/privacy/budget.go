@@ -54,8 +54,8 @@ type OverBudgetError struct {
 }
 
 func (e *OverBudgetError) Error() string {
-	return fmt.Sprintf("over budget: what was asked would bring epsilon from %.6g to %.6g at delta %g, the budget is "+
-		"epsilon %g; ask less, add noise or end the run",
+	return fmt.Sprintf("over budget: the question would raise epsilon from %.6g to %.6g at delta %g, and the budget "+
+		"is epsilon %g; ask less, add noise or end the run",
 		e.Spent, e.Needed, e.Budget.Delta, e.Budget.Epsilon)
 }
 

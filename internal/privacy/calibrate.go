@@ -53,8 +53,8 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 			ErrUnreachable)
 	}
 	if running(lo) <= 0 {
-		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use "+
-			"a smaller one", template.Kind, target.Epsilon, target.Delta)
+		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use a "+
+			"smaller epsilon", template.Kind, target.Epsilon, target.Delta)
 	}
 	// Try closed formulas first: they are exact for Gaussian noise. For other noise the true result is slightly
 	// smaller.
@@ -171,7 +171,7 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 		return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind,
 			int64(maxQueriesAsked), target.Epsilon)
 	case n == 0:
-		return 0, fmt.Errorf("%s: one query passes epsilon %g at delta %g: %w", query.Kind, target.Epsilon,
+		return 0, fmt.Errorf("%s: one query exceeds epsilon %g at delta %g: %w", query.Kind, target.Epsilon,
 			target.Delta, ErrUnreachable)
 	}
 	return n, nil

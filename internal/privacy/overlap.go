@@ -9,8 +9,7 @@ import (
 // MaxOverlap bounds at how many sites one privacy unit may be.
 const MaxOverlap = 1000
 
-const overlapRule = "it is the number of sites at which one privacy unit may be, a whole number from 2 to 1000, " +
-	"and left out where that is 1"
+const overlapRule = "it must be the number of sites at which one privacy unit may be, 2 to 1000, or absent for 1"
 
 func overlaps(m float64) bool { return m >= 2 && m <= MaxOverlap && m == math.Trunc(m) }
 

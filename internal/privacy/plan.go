@@ -140,7 +140,7 @@ const maxPlan = maxPairs
 // Validate refuses a plan that is empty or has an entry without a price.
 func (p Plan) Validate() error {
 	if len(p) == 0 || len(p) > maxPlan {
-		return FieldErrorf("plan", "has %d entries; name all that the run may ask, 1 to %d kinds of questions", len(p),
+		return FieldErrorf("plan", "has %d entries; list all that the run may ask, 1 to %d kinds of questions", len(p),
 			maxPlan)
 	}
 	for i, planned := range p {
@@ -182,15 +182,15 @@ func (p Plan) Check(b Budget) (Price, error) {
 	}
 	for i, planned := range p {
 		if !planned.Fixed() {
-			return Price{}, fmt.Errorf("%w: what entry %d costs is not known beforehand: %s; give it a count, and "+
-				"another mechanism than confident-gnmax, or take another filter than pld",
+			return Price{}, fmt.Errorf("%w: the cost of entry %d is not known in advance: %s; give it a count and "+
+				"another mechanism than confident-gnmax, or use another filter than pld",
 				ErrPlan, i, planned.text())
 		}
 	}
 	events := p.Events()
 	if len(events) > mostMechanisms {
-		return Price{}, fmt.Errorf("%w: it has %d different mechanisms, and %d are the most that are priced as a "+
-			"whole; give entries the same noise, or take another filter than pld", ErrPlan, len(events), mostMechanisms)
+		return Price{}, fmt.Errorf("%w: it has %d different mechanisms, and the maximum is %d; give entries the same "+
+			"noise, or use another filter than pld", ErrPlan, len(events), mostMechanisms)
 	}
 	price, err := Account(events, b.Delta)
 	if err != nil {
@@ -218,7 +218,7 @@ func (p Plan) Admit(used []int64, next Use) ([]Event, error) {
 	}
 	if next.Queries < 1 || next.Answered < 0 || next.Answered > next.Queries {
 		return nil, FieldErrorf("answered",
-			"is %d of %d queries; it must be between 0 and queries, of which there is one at least", next.Answered,
+			"is %d of %d queries; it must be between 0 and queries, and queries must be at least 1", next.Answered,
 			next.Queries)
 	}
 	planned, before := p[next.Planned], int64(0)
@@ -251,10 +251,10 @@ type PlanError struct {
 
 func (e *PlanError) Error() string {
 	if e.Planned.Kind == "" {
-		return "over budget: the run's plan has no such entry; it was fixed when the run was opened: ask what it " +
-			"has, or open a run with another plan"
+		return "over budget: the run's plan has no such entry; ask only what the plan has, or open a run with " +
+			"another plan"
 	}
-	return fmt.Sprintf("over budget: the run's plan has %d of %s, %d of them are used and %d more were asked; the "+
+	return fmt.Sprintf("over budget: the run's plan has %d of %s, %d of them are used, and %d more were asked; the "+
 		"plan is used up: end the run",
 		e.Planned.Count, e.Planned.text(), e.Used, e.Asked)
 }

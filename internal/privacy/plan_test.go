@@ -163,7 +163,7 @@ func TestPlanAdmit(t *testing.T) {
 		{"has 1 of", []int64{1, 0, 0}, Use{0, 1, 1}},
 		{"has 1 of", nil, Use{0, 2, 2}},
 		{"has 10 of", nil, Use{1, 11, 11}},
-		{"8 of them are used and 3 more", []int64{0, 8, 0}, Use{1, 3, 3}},
+		{"8 of them are used, and 3", []int64{0, 8, 0}, Use{1, 3, 3}},
 		{"is used up", []int64{0, math.MaxInt64, 0}, Use{1, 1, 1}},
 		{"is used up", []int64{0, 5, 0}, Use{1, math.MaxInt64, 0}},
 		{"no such entry", nil, Use{3, 1, 1}},
@@ -304,11 +304,11 @@ func TestCheckDatasetPlan(t *testing.T) {
 		runs          int
 		filter        Filter
 	}{
-		{"a second run", "has one run", ErrPlan, byPLD, nil, 1, FilterPLD},
-		{"no plan", "takes a run with filter pld", ErrPlan, byPLD, nil, 0, FilterGDP},
+		{"a second run", "can have only one run", ErrPlan, byPLD, nil, 1, FilterPLD},
+		{"no plan", "needs a run with filter pld", ErrPlan, byPLD, nil, 0, FilterGDP},
 		{"over the dataset's budget", "over budget", ErrOverBudget, less, nil, 0, FilterPLD},
-		{"as if unsampled", "filter is gdp: rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, FilterPLD},
-		{"on top of what is spent", "filter is rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
+		{"as if unsampled", "filter, gdp (rdp suits samples, pld", ErrOverBudget, byGDP, nil, 0, FilterPLD},
+		{"on top of the spending", "filter, rdp", ErrOverBudget, byRDP, []Event{{Kind: GNMax, Sigma: 8, Count: 1}},
 			1, FilterPLD},
 	} {
 		if price, err := CheckDatasetPlan(c.b, c.spent, c.runs, c.filter, plan); !errors.Is(err, c.err) ||

@@ -44,11 +44,11 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 	}
 	switch {
 	case b.Filter == FilterPLD && runs > 0:
-		return nil, fmt.Errorf("%w: a dataset with filter pld has one run, and it was opened; open the run on a "+
+		return nil, fmt.Errorf("%w: a dataset with filter pld can have only one run, which is already open; use a "+
 			"dataset with filter rdp or gdp", ErrPlan)
 	case b.Filter == FilterPLD && filter != FilterPLD:
-		return nil, fmt.Errorf("%w: a dataset with filter pld takes a run with filter pld, whose whole plan is "+
-			"priced before; give the run that filter, or use a dataset with filter gdp or rdp", ErrPlan)
+		return nil, fmt.Errorf("%w: a dataset with filter pld needs a run with filter pld; change the run's filter, "+
+			"or use a dataset with filter gdp or rdp", ErrPlan)
 	case b.Filter == FilterPLD:
 		price, err := plan.Check(b)
 		if err != nil {
@@ -59,9 +59,8 @@ func CheckDatasetPlan(b Budget, spent []Event, runs int, filter Filter, plan Pla
 		return nil, nil
 	}
 	if _, err := b.admit(spent, plan.Events()); err != nil {
-		return nil, fmt.Errorf("%w: the whole plan must fit on top of what is spent, and the dataset's filter is %s: "+
-			"rdp suits samples, pld a dataset of one run; lower the run's epsilon, or open a dataset with room for "+
-			"the plan by its own filter: %w",
+		return nil, fmt.Errorf("%w: the whole plan must fit on top of the spending by the dataset's filter, %s (rdp "+
+			"suits samples, pld a dataset of one run); lower the run's epsilon, or use another dataset: %w",
 			ErrPlan, cmp.Or(b.Filter, FilterGDP), err)
 	}
 	return nil, nil
@@ -123,7 +122,7 @@ func covers(plan, events []Event) error {
 		}
 		n, known := left[e.parameters()]
 		if !known || e.Count > n {
-			return fmt.Errorf("%w: the plan, which was fixed when the run was opened, does not hold %s that often",
+			return fmt.Errorf("%w: the run's plan does not have %s that often",
 				ErrOverBudget, e.text())
 		}
 		left[e.parameters()] = n - e.Count

@@ -108,7 +108,7 @@ func TestBeingHaltedIsNoPartOfTheRate(t *testing.T) {
 		t.Errorf("line %q, want %q", got, want)
 	}
 	// What goes on without somebody takes its time.
-	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1, Waiting: "going on without north"})
+	d.Update(run.Status{Round: 5, Rounds: 100, Epsilon: 1, Waiting: "continuing without north"})
 	past(10 * time.Second)
 	d.Update(run.Status{Round: 10, Rounds: 100, Epsilon: 1})
 	if got, want := d.line(), "epsilon 0.000 of 1, 0.5 rounds/s, 3m0s left"; got != want {

@@ -14,7 +14,7 @@ func Authorities(path string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM; name the ca.crt of the study", path)
+		return nil, fmt.Errorf("%s has no PEM certificate; give the ca.crt of the study", path)
 	}
 	return roots, nil
 }

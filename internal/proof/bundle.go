@@ -18,7 +18,7 @@ type Bundle map[string][]byte
 const MaxBundle = 4<<30 - 1
 
 // ErrBundle matches, with errors.Is, the error that a file is not a bundle that [Bundle.Write] wrote.
-var ErrBundle = errors.New("not a bundle as it was written")
+var ErrBundle = errors.New("the bundle was changed")
 
 // Write writes a bundle as a zip file. The same files always give the same bytes: files are in the order of their
 // names, uncompressed, without times, owners or comments. So packing the files again detects a bundle with any other
@@ -70,8 +70,8 @@ func ReadBundle(r io.ReaderAt, size int64) (Bundle, error) {
 	left := size // files are uncompressed: together they are no larger than the zip file
 	for _, f := range z.File {
 		if b[f.Name] != nil || !fs.ValidPath(f.Name) || f.Method != zip.Store {
-			return nil, fmt.Errorf("%w: %q stands there twice, or another program packed it: unpack it, and verify "+
-				"the folder", ErrBundle, f.Name)
+			return nil, fmt.Errorf("%w: %q appears twice, or another program packed it: unpack it, and verify the "+
+				"folder", ErrBundle, f.Name)
 		}
 		content, err := readAll(f, left)
 		if err != nil {
@@ -95,11 +95,11 @@ func boundedList(r io.ReaderAt, size int64) error {
 	const endBytes = 22 // without a comment
 	end := make([]byte, endBytes)
 	if _, err := r.ReadAt(end, max(0, size-endBytes)); err != nil {
-		return fmt.Errorf("it has no end: %w", err)
+		return fmt.Errorf("it is incomplete: %w", err)
 	}
 	list, from := binary.LittleEndian.Uint32(end[12:]), binary.LittleEndian.Uint32(end[16:])
 	if list > maxManifest || int64(list)+int64(from)+endBytes != size {
-		return errors.New("its list of files is too long, or not at its end")
+		return errors.New("its list of files is too long or misplaced")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func readAll(f *zip.File, most int64) ([]byte, error) {
 	defer r.Close()
 	content, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(content)) > most {
-		err = errors.New("it is larger than the whole")
+		err = errors.New("it is larger than the zip file")
 	}
 	if content == nil {
 		content = []byte{}
@@ -129,7 +129,7 @@ type comparing struct {
 func (c *comparing) Write(p []byte) (int, error) {
 	have := make([]byte, len(p))
 	if _, err := io.ReadFull(c.with, have); err != nil || !bytes.Equal(p, have) {
-		return 0, fmt.Errorf("other bytes near byte %d", c.n)
+		return 0, fmt.Errorf("the bytes differ near byte %d", c.n)
 	}
 	c.n += int64(len(p))
 	return len(p), nil

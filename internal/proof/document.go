@@ -23,7 +23,7 @@ func parse[D document](raw []byte) (d D, err error) {
 		return d, err
 	}
 	if canonical, err := d.Canonical(); err != nil || !bytes.Equal(raw, canonical) {
-		return d, errors.New("it is not as it was written")
+		return d, errors.New("it was changed")
 	}
 	return d, nil
 }

@@ -31,8 +31,8 @@ func (f *Folder) Open(name string) (fs.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no file; take it out, and ask for " +
-			"the folder again")}
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a file; remove it, and get the folder " +
+			"again")}
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

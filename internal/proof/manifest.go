@@ -92,7 +92,7 @@ func (m Manifest) Canonical() ([]byte, error) {
 func ParseManifest(raw []byte) (Manifest, error) {
 	m, err := parse[Manifest](raw)
 	if err != nil {
-		return m, fmt.Errorf("%w: %s: %w; ask for the file again", ErrManifest, ManifestFile, err)
+		return m, fmt.Errorf("%w: %s: %w; get the file again", ErrManifest, ManifestFile, err)
 	}
 	return m, nil
 }
@@ -114,9 +114,9 @@ func validFiles(files []File) error {
 		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\:") || f.Name == "." || !printable(f.Name):
 			return fmt.Errorf("%q is not the name of a file in a folder", f.Name)
 		case i > 0 && files[i-1].Name >= f.Name:
-			return fmt.Errorf("%q stands there twice, or not in the order of names", f.Name)
+			return fmt.Errorf("%q is listed twice, or not in sorted order", f.Name)
 		case f.Bytes < 0 || err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != f.SHA256:
-			return fmt.Errorf("%q has a length or SHA-256 that is none", f.Name)
+			return fmt.Errorf("%q has an invalid length or SHA-256", f.Name)
 		}
 	}
 	return nil
@@ -137,13 +137,13 @@ func ReadManifest(folder fs.FS, c certificate.Certificate) (m Manifest, raw []by
 	switch {
 	case err != nil:
 	case sumOf(raw) != c.ManifestSHA256:
-		err = fmt.Errorf("%w: %s is not the one that the certificate names: files were exchanged, or one of the two "+
-			"was altered; ask for the folder again", ErrManifest, ManifestFile)
+		err = fmt.Errorf("%w: %s does not match the certificate: one of the two was altered or replaced; get the "+
+			"folder again", ErrManifest, ManifestFile)
 	case m.Run != c.Run || m.Rows != c.Rows:
-		err = fmt.Errorf("%w: %d rows of run %q, and the certificate says %d of run %q", ErrManifest, m.Rows, m.Run,
+		err = fmt.Errorf("%w: %d rows of run %q, but the certificate says %d of run %q", ErrManifest, m.Rows, m.Run,
 			c.Rows, c.Run)
 	case !m.Has(schemaFile) || m.RowsFile() == "":
-		err = fmt.Errorf("%w: it does not list %s and one of %s", ErrManifest, schemaFile,
+		err = fmt.Errorf("%w: it must list %s and one of %s", ErrManifest, schemaFile,
 			strings.Join(rowsFiles, " and "))
 	}
 	return m, raw, err
@@ -185,7 +185,7 @@ func (f File) Check(folder fs.FS) error {
 	case err != nil:
 		return fmt.Errorf("%w: read %s: %w", ErrManifest, f.Name, err)
 	case n != f.Bytes || sum != f.SHA256:
-		return fmt.Errorf("%w: %s was altered or replaced: it is not the file that the run released", ErrManifest,
+		return fmt.Errorf("%w: %s was altered or replaced; it is not the file that the run released", ErrManifest,
 			f.Name)
 	}
 	return nil

@@ -20,7 +20,7 @@ const readmeFile = "README.txt"
 func Pack(folder fs.FS) (Bundle, Findings, error) {
 	found := Verify(folder, nil)
 	if err := found.Err(); err != nil {
-		return nil, found, fmt.Errorf("the folder does not verify, and is not packed: %w", err)
+		return nil, found, fmt.Errorf("the folder was not packed, because its verification failed: %w", err)
 	}
 	b := Bundle{readmeFile: readme(found)}
 	for _, name := range found.names() {
@@ -49,12 +49,12 @@ func VerifyBundle(b Bundle, authorities *x509.CertPool) Findings {
 		return found
 	}
 	if string(b[readmeFile]) != string(readme(found)) {
-		found.fail(readmeFile, errors.New("it is not the text that conclave bundle writes; do not believe it"))
+		found.fail(readmeFile, errors.New("it is not the text that conclave bundle writes; do not trust it"))
 	}
 	known := append(found.names(), readmeFile)
 	for _, name := range b.names() {
 		if !slices.Contains(known, name) {
-			found.fail(name, errors.New("no signed list names it; remove it"))
+			found.fail(name, errors.New("no signed list includes it; remove it"))
 		}
 	}
 	return found
@@ -67,7 +67,7 @@ func readme(found Findings) []byte {
 	fmt.Fprintf(&b, `Synthetic data of run %s
 %s
 %d rows, made by pipeline %s with (%s, %s)-differential privacy.
-No record of the sites is in here. What that protects, and what not, the report says: shared/report.html
+The bundle contains no record of the sites. The report says what is protected and what is not: shared/report.html
 
 `, m.Run, strings.Repeat("=", len("Synthetic data of run ")+len(m.Run)), m.Rows, c.Pipeline, text.Figure(c.Epsilon),
 		text.Figure(c.Delta))
@@ -75,11 +75,11 @@ No record of the sites is in here. What that protects, and what not, the report 
 		fmt.Fprintf(&b, "  %-32s %s\n", name, about(name))
 	}
 	fmt.Fprintf(&b, `
-Check it before you use it, with the certificate of the authority, which you get from the sites and not from here:
+Verify it before you use it, with the certificate of the authority, which you must get from the sites:
 
   conclave verify BUNDLE.zip --authority ca.crt
 
-More rows: unpack it, and
+To draw more rows, unpack it, and run
 
   conclave sample --model model --rows N --out more.csv
 `)
@@ -89,9 +89,10 @@ More rows: unpack it, and
 // about describes a file of a bundle in a few words.
 func about(name string) string {
 	words := map[string]string{
-		ManifestFile: "the SHA-256 of each file that was given out", SignaturesFile: "who stands for it",
-		certFile: "the guarantee", ledgerFile: "what was asked, and what it cost",
-		schemaFile: "columns, categories and bounds, which are public",
+		ManifestFile: "the SHA-256 of each released file", SignaturesFile: "the signatures of student, " +
+			"aggregator and sites",
+		certFile: "the guarantee", ledgerFile: "all answers and their cost",
+		schemaFile: "columns, categories and bounds (public)",
 	}
 	if words[name] != "" {
 		return words[name]
@@ -100,7 +101,7 @@ func about(name string) string {
 	case slices.Contains(rowsFiles, name):
 		return "the synthetic rows"
 	case strings.HasPrefix(name, modelPrefix):
-		return "the model that the rows come from"
+		return "the model that generated the rows"
 	case strings.HasPrefix(name, "shared/"):
 		return "the report"
 	}

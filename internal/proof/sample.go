@@ -97,7 +97,7 @@ func (f *Findings) CheckSample(path string) {
 	name := filepath.Base(path)
 	list, err := readFile(beside, name+SampleSuffix, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("it is missing: conclave sample writes it next to the rows; ask for it, or draw rows yourself")
+		err = errors.New("it is missing: conclave sample writes it next to the rows; get it, or draw rows yourself")
 	}
 	var s Sample
 	if err == nil {
@@ -112,12 +112,11 @@ func (f *Findings) CheckSample(path string) {
 	})
 	switch {
 	case !slices.ContainsFunc(s.Files, func(of File) bool { return of.Name == name }):
-		err = fmt.Errorf("it does not list %s; put the list back that was written with it", name)
+		err = fmt.Errorf("it does not list %s; restore the list that was written with it", name)
 	case s.ManifestSHA256 != "" && s.ManifestSHA256 != sumOf(f.manifestRaw):
-		err = fmt.Errorf("it is of rows of run %q with another list of files than this folder's; name the folder of "+
-			"that run", s.Run)
+		err = fmt.Errorf("its rows are from run %q with another manifest; give the folder of that run", s.Run)
 	case !slices.Equal(s.Model, model):
-		err = errors.New("the rows were drawn from another model than this folder's; name the folder of that run")
+		err = errors.New("the rows were drawn from another model; give the folder of that run")
 	}
 	if err != nil {
 		f.fail(path+SampleSuffix, err)
@@ -129,6 +128,7 @@ func (f *Findings) CheckSample(path string) {
 			return
 		}
 	}
-	f.add(path, Stated, "who drew them", fmt.Sprintf("%d rows are stated to come out of this run's model: they are "+
-		"those of their list, and nothing proves that they were drawn", s.Rows))
+	f.add(path, Stated, "the person who drew "+
+		"them", fmt.Sprintf("%d rows match their list, which says that they were drawn from "+
+		"this run's model; nothing proves this", s.Rows))
 }

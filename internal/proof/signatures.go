@@ -38,7 +38,7 @@ func (s Signatures) Canonical() ([]byte, error) {
 func ParseSignatures(raw []byte) (Signatures, error) {
 	s, err := parse[Signatures](raw)
 	if err != nil {
-		return s, fmt.Errorf("%w: %s: %w; ask for the file again", ErrSignatures, SignaturesFile, err)
+		return s, fmt.Errorf("%w: %s: %w; get the file again", ErrSignatures, SignaturesFile, err)
 	}
 	return s, nil
 }

@@ -128,7 +128,7 @@ type verification struct {
 func (v *verification) read(name string, most int64) ([]byte, bool) {
 	raw, err := readFile(v.folder, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is missing: ask for the whole output folder of the run, or a bundle of it", name)
+		err = fmt.Errorf("%s is missing: get the whole output folder of the run, or its bundle", name)
 	}
 	if err != nil {
 		v.fail(name, err)
@@ -144,7 +144,7 @@ func readFile(folder fs.FS, name string, most int64) ([]byte, error) {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes, which none is", name, most)
+		err = fmt.Errorf("%s is larger than the maximum of %d bytes", name, most)
 	}
 	return raw, err
 }
@@ -178,7 +178,8 @@ func (v *verification) readLedger() bool {
 	}
 	v.ledger, v.run = verified, verified.Runs[v.certificate.Run]
 	v.Head = v.run.Head
-	v.add(ledgerFile, Proven, "arithmetic", fmt.Sprintf("%d entries are chained, each at its price, within the budgets",
+	v.add(ledgerFile, Proven, "arithmetic", fmt.Sprintf("%d entries are chained, with correct prices, within the "+
+		"budgets",
 		verified.Entries))
 	if err := v.certificate.Against(verified, raw); err != nil {
 		v.fail(certFile, err)
@@ -261,39 +262,40 @@ func (v *verification) checkLedgerSignatures() {
 		case errors.Is(err, certs.ErrForeign): // it signed; the error says which authority to name
 			aggregator = aggregator || role == certs.RoleAggregator
 			delete(missing, by.Name)
-			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w: is --authority that of the "+
-				"run's sites?", i+1, by.Identity, certs.ErrForeign))
+			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w; check that --authority is that "+
+				"of the run's sites", i+1, by.Identity, certs.ErrForeign))
 		case err != nil:
 			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger: %w", i+1, err))
 		case role == certs.RoleAggregator:
 			aggregator = true
-			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it keeps")
+			v.add("the ledger head", v.state(believed), by.Identity.String(), "is the head of its ledger")
 		case missing[by.Name]:
 			delete(missing, by.Name)
-			v.add("the ledger's end", v.state(believed), by.Identity.String(), "is the end of the ledger that it "+
-				"was shown")
+			v.add("the ledger head", v.state(believed), by.Identity.String(), "is the head of the ledger that it "+
+				"received")
 		default: // a site that joined later, or another node of a site
-			v.add("the ledger's end", v.state(believed), by.Identity.String(), "signed too, and was not asked first")
+			v.add("the ledger head", v.state(believed), by.Identity.String(), "also signed, but was not in the roster")
 		}
 	}
 	if !aggregator {
-		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger's end: whoever made the ledger, "+
-			"no signature covers it; ask for the files again")
+		v.add(SignaturesFile, Missing, "", "the aggregator did not sign the ledger head, so no signature covers the "+
+			"ledger; get the files again")
 	}
 	for _, site := range witnesses {
 		if missing[site] {
-			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger's end: it may have been "+
-				"shown another ledger, or was not there at the run's end; run the student again when it is connected",
+			v.add(SignaturesFile, Missing, "", fmt.Sprintf("site %q did not sign the ledger head: it may have "+
+				"received another ledger, or was not connected at the end of the run; run the student again when it "+
+				"is connected",
 				site))
 		}
 	}
 	switch {
 	case len(v.run.Roster) == 0 && v.run.Releases+v.run.Abandoned > 0:
-		v.add(ledgerFile, Failed, "", "the run has questions and no roster, so that no site can stand for the ledger; "+
-			"ask for the files again")
+		v.add(ledgerFile, Failed, "", "the run has questions but no roster, so no site can vouch for the ledger; get "+
+			"the files again")
 	case len(witnesses) == 0:
-		v.add(SignaturesFile, Missing, "", "no site was asked, so that none stands for the ledger: its aggregator can "+
-			"have written any; take the files of a run that asked sites")
+		v.add(SignaturesFile, Missing, "", "no site was asked, so none vouches for the ledger, and the aggregator "+
+			"could have written anything; use the files of a run that asked sites")
 	}
 }
 
@@ -304,7 +306,7 @@ func (v *verification) isMember(by attest.Signer) error {
 	}
 	for _, m := range v.run.Masked.Members {
 		if m.Site == by.Name && m.Key.Hex() != by.Fingerprint {
-			return fmt.Errorf("site %q signed with another key than the one that the masked run names", by.Name)
+			return fmt.Errorf("site %q signed with another key than that of the masked run's member", by.Name)
 		}
 	}
 	return nil
@@ -322,12 +324,12 @@ func (v *verification) checkManifest() {
 		v.add(ManifestFile, Proven, "the ledger", "the run was closed with this list of files")
 	}
 	if !v.sealed && v.run.Manifest != "" {
-		v.fail(ManifestFile, errors.New("it is not the list that the run was closed with: stages at no cost made "+
-			"other rows later, or somebody exchanged rows or another file; take the files of the run itself"))
+		v.fail(ManifestFile, errors.New("it is not the list that the run was closed with: free stages made other "+
+			"rows later, or a file was replaced; use the files of the run itself"))
 	}
 	if !v.sealed && v.run.Manifest == "" {
-		v.add(ManifestFile, Stated, "the student", "the run was ended by somebody else, and without a list of "+
-			"files: only the signer of this one vouches for it")
+		v.add(ManifestFile, Stated, "the student", "another peer closed the run, without a list of files: only the "+
+			"signer of this list vouches for it")
 	}
 	v.whole = true
 	for _, f := range m.Files {
@@ -337,7 +339,7 @@ func (v *verification) checkManifest() {
 		}
 	}
 	if v.whole {
-		v.add(fmt.Sprintf("%d files", len(m.Files)), Proven, "the manifest", "are those that it lists, byte by byte")
+		v.add(fmt.Sprintf("%d files", len(m.Files)), Proven, "the manifest", "match its list, byte by byte")
 	}
 }
 
@@ -357,7 +359,7 @@ func (v *verification) checkRows() {
 		return
 	}
 	if schema.SHA256 != v.certificate.SchemaSHA256 {
-		v.fail(schemaFile, fmt.Errorf("its SHA-256 is %s, and the run was opened with %s", schema.SHA256,
+		v.fail(schemaFile, fmt.Errorf("its SHA-256 is %s, but the run was opened with %s", schema.SHA256,
 			v.certificate.SchemaSHA256))
 		return
 	}
@@ -369,7 +371,7 @@ func (v *verification) checkRows() {
 	case err != nil:
 		v.fail(rowsFile, err)
 	case table.Len() != v.certificate.Rows:
-		v.fail(rowsFile, fmt.Errorf("it has %d rows, and the certificate says %d", table.Len(), v.certificate.Rows))
+		v.fail(rowsFile, fmt.Errorf("it has %d rows, but the certificate says %d", table.Len(), v.certificate.Rows))
 	default:
 		v.add(rowsFile, Proven, "arithmetic", fmt.Sprintf("%d rows obey the schema", table.Len()))
 	}
@@ -381,7 +383,7 @@ func (v *verification) checkColumnsFromRows(schema *partition.Schema) {
 	own, stated := schema.ColumnsFromRows(), v.certificate.ColumnsFromRows
 	switch {
 	case !slices.Equal(own, stated):
-		v.fail(certFile, fmt.Errorf("columns_from_rows is %q, and the schema has source: rows at %q", stated, own))
+		v.fail(certFile, fmt.Errorf("columns_from_rows is %q, but the schema has source: rows at %q", stated, own))
 	case len(own) > 0:
 		v.add(schemaFile, Stated, "the schema", certificate.OutsideGuarantee(own))
 	}
@@ -401,7 +403,7 @@ func (v *verification) decodeRows(schema *partition.Schema, name string) (*parti
 	at := slices.IndexFunc(v.manifest.Files, func(f File) bool { return f.Name == name })
 	random, ok := rows.(io.ReaderAt)
 	if !ok {
-		return nil, errors.New("it cannot be read from its end; copy the folder to a disk")
+		return nil, errors.New("it is not seekable; copy the folder to a disk")
 	}
 	return tabular.DecodeParquet(schema, random, v.manifest.Files[at].Bytes, name, o)
 }
@@ -414,38 +416,38 @@ func (v *verification) checkRelease() {
 	whole := true
 	for _, f := range v.signatures.Reports {
 		if err := f.Check(v.folder); err != nil {
-			v.fail(f.Name, fmt.Errorf("%w: put back the one that was listed", err))
+			v.fail(f.Name, fmt.Errorf("%w: restore the listed file", err))
 			whole = false
 		}
 	}
 	g := v.signatures.Release
 	if g == nil {
-		v.add(SignaturesFile, Missing, "", "nobody signed manifest.json, certificate.json and the reports; ask who "+
-			"gave them out to sign, or take the files of the run itself")
+		v.add(SignaturesFile, Missing, "", "manifest.json, certificate.json and the reports are not signed; ask "+
+			"their author to sign them, or use the files of the run itself")
 		return
 	}
 	released := ReleaseOf(v.certificate.Run, v.manifestRaw, v.certificateRaw, v.signatures.Reports)
 	by, believed, err := v.believe(*g, released, certs.RoleStudent, v.run.Ended)
 	if err != nil {
-		v.fail(SignaturesFile, fmt.Errorf("its signature is not of this certificate.json and manifest.json, with "+
-			"these digests of reports: one of the three was altered, or exchanged: %w", err))
+		v.fail(SignaturesFile, fmt.Errorf("its signature does not match certificate.json, manifest.json and the "+
+			"digests of the reports: one of these was altered or replaced: %w", err))
 		return
 	}
 	if by.Name != v.run.GaveOut && by.Name != v.certificate.Student {
-		v.fail(SignaturesFile, fmt.Errorf("manifest and certificate are signed by %v, and the run is student %q's; "+
-			"take the files of the run itself", by.Identity, v.certificate.Student))
+		v.fail(SignaturesFile, fmt.Errorf("manifest and certificate are signed by %v, but the run belongs to student "+
+			"%q; use the files of the run itself", by.Identity, v.certificate.Student))
 		return
 	}
-	says := "gave out these files with this certificate"
+	says := "released these files with this certificate"
 	if by.Name != v.certificate.Student {
-		says += fmt.Sprintf("; the run was asked for by student %q", v.certificate.Student)
+		says += fmt.Sprintf("; student %q requested the run", v.certificate.Student)
 	}
 	v.add("manifest and certificate", v.state(believed), by.Identity.String(), says)
 	if !whole {
 		return
 	}
 	for _, f := range v.signatures.Reports {
-		v.add(f.Name, v.state(believed), by.Identity.String(), "is the report that it signed")
+		v.add(f.Name, v.state(believed), by.Identity.String(), "matches the signed digest")
 	}
 }
 
@@ -455,12 +457,12 @@ func (v *verification) stated() {
 		return
 	}
 	c := v.certificate
-	v.add("the rows come out of the model", Stated, "the student", "and the model out of the releases in the ledger: "+
-		"no signature can show that; a student that lies can give out other rows")
-	v.add("what sites hold", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
+	v.add("the rows come from the model", Stated, "the student", "and the model from the releases in the ledger: "+
+		"no signature can prove this, and a dishonest student could release other rows")
+	v.add("the data of the sites", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
-	v.add("other files", Stated, "nobody", "what else lies in the folder was not looked at, report.html beside "+
-		"the rows among it")
+	v.add("other files", Stated, "nobody", "other files in the folder were not checked, including report.html next "+
+		"to the rows")
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
 		return s == "rows" || s == "manifest_sha256" || s == "columns_from_rows"
 	})

@@ -75,7 +75,7 @@ func split(answer string) (values []string, err error) {
 	for value := range strings.SplitSeq(answer, "|") {
 		value = strings.TrimSpace(value)
 		if value == "" || !oneLine(value) || slices.Contains(values, value) {
-			return nil, errors.New("a value is empty, there twice, or has a control character; write them as F|M")
+			return nil, errors.New("a value is empty, listed twice, or has a control character; write them as F|M")
 		}
 		values = append(values, value)
 	}

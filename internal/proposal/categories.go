@@ -56,7 +56,7 @@ func (m *maker) frequent(c *Column, p *profile) {
 	c.Categories, c.Source = frequent, partition.SourceRows
 	c.remark("outside the guarantee: from the rows")
 	if covered < p.cells {
-		c.remark("add rarer values from public knowledge, or a run refuses their rows")
+		c.remark("add rarer values from public knowledge, or runs will refuse their rows")
 	}
 }
 

@@ -86,8 +86,8 @@ func prefixesOf(path string, most int) ([]string, error) {
 	}
 	prefixes := codes.Choose(list, most)
 	if prefixes == nil {
-		return nil, wrong(fmt.Sprintf("even the first characters of the codes are more than the %d prefixes that the "+
-			"budget has room for", most), "give --rows and --epsilon of a larger run, or leave both out", nil)
+		return nil, wrong(fmt.Sprintf("even the first characters of the codes give more than the %d prefixes that "+
+			"the budget allows", most), "give a larger --rows and --epsilon, or leave out both", nil)
 	}
 	return prefixes, nil
 }

@@ -78,7 +78,7 @@ func (m *maker) column(p *profile, label bool) (Column, error) {
 	e, _ := m.dictionary.of(p.name)
 	if 2*p.notNumbers(e) > p.cells {
 		return Column{}, &partition.InputError{File: m.dictionary.path, Column: p.name,
-			Problem: "the dictionary says numbers, and most cells are none",
+			Problem: "the dictionary says numbers, but most cells are not numbers",
 			Fix:     "correct type and bounds, or leave them empty"}
 	}
 	c := Column{Name: p.name, Nullable: p.empty+p.words > 0, Doc: e.doc}
@@ -98,10 +98,10 @@ func (m *maker) column(p *profile, label bool) (Column, error) {
 		err = m.code(&c, p, e)
 	case kindIdentifier:
 		c.Pattern = e.pattern
-		c.remark("where it names the persons to protect, write role: unit in place of the kind")
+		c.remark("if it identifies the persons to protect, write role: unit in place of the kind")
 	}
 	if p.words > 0 && c.Kind != freeText {
-		c.remark("cells with a word for a missing value, such as NA, must be made empty")
+		c.remark("cells with a word for a missing value, such as NA, must be emptied")
 	}
 	if len(c.Unfinished()) > 0 {
 		c.Source = partition.Todo
@@ -163,9 +163,9 @@ func (m *maker) number(c *Column, p *profile, e entry) {
 	}
 	switch {
 	case m.table.csv.Decimal == "" && p.comma > 0:
-		c.remark("some cells have a decimal comma, others a point: write all in the same way")
+		c.remark("some cells have a decimal comma, others a point: write all alike")
 	case m.table.csv.Decimal != "" && p.point > 0:
-		c.remark("some cells have a decimal point, others a comma: write all in the same way")
+		c.remark("some cells have a decimal point, others a comma: write all alike")
 	}
 }
 

@@ -34,7 +34,7 @@ func (m *maker) date(c *Column, p *profile, e entry) error {
 		*bound.out, c.Source = day, partition.SourceDictionary
 	}
 	if c.Lower == partition.Todo || c.Upper == partition.Todo {
-		c.hint("write the first and the last day that the table may have, as 2015-01-01, from its documentation")
+		c.hint("write the first and the last possible day, such as 2015-01-01, from the table's documentation")
 	}
 	return nil
 }
@@ -62,20 +62,21 @@ func (c *Column) formatOf(p *profile, e entry) dateFormat {
 		}
 		c.remark("the dictionary says " + e.format + ", and the cells have this format")
 	case len(fit) > 1:
-		c.hint("the format is %s: no cell tells which", formatNames(fit))
+		c.hint("the format is %s: the cells do not tell which", formatNames(fit))
 	case p.others.zoned > 0 && p.others.times(p.cells):
 		c.Kind = kindDatetime
-		c.hint("some times are of another zone than UTC, and are not read: write all in UTC or without a zone, then " +
-			"the format")
+		c.hint("some times have a zone other than UTC, which cannot be read: write all in UTC or without a zone, " +
+			"then the format")
 	case p.others.times(p.cells):
 		c.Kind, c.Format = kindDatetime, isoFormat
 		c.remark("generated times are written in this format, without zone and parts of seconds")
 	case p.others.short == p.cells:
-		c.hint("the cells have years of two digits: write four, then the format with YYYY")
+		c.hint("the cells have two-digit years: write four digits, then the format with YYYY")
 	case stated:
-		c.hint("the dictionary says %s, and not all cells are written so: correct them, or it", e.format)
+		c.hint("the dictionary says %s, but not all cells have this format: correct the cells or the "+
+			"dictionary", e.format)
 	default:
-		c.hint("write the format of the cells, such as YYYY-MM-DD; no common one fits all of them")
+		c.hint("write the format of the cells, such as YYYY-MM-DD; no common format matches all of them")
 	}
 	return format
 }

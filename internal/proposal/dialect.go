@@ -145,7 +145,7 @@ func (s *source) close() {
 }
 
 func (s *source) empty() error {
-	return s.fail("the file is empty", "it needs a header line with the names of the columns, and rows", nil)
+	return s.fail("the file is empty", "it needs a header line with the column names, and rows", nil)
 }
 
 func (s *source) fail(problem, fix string, err error) *partition.InputError {
@@ -153,20 +153,20 @@ func (s *source) fail(problem, fix string, err error) *partition.InputError {
 }
 
 // removeTitle is the advice for a first line that looks like a title.
-const removeTitle = "if the first line is a title, remove what stands above the columns' names"
+const removeTitle = "if the first line is a title, remove the lines above the column names"
 
 // readError rewrites the errors of readers, whose messages contain no cell.
 func (s *source) readError(err error) *partition.InputError {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, csv.ErrFieldCount) && len(s.header) == 1 && s.row == 1:
-		e := s.fail("the row has more cells than the header's one", removeTitle, nil)
+		e := s.fail("the row has more cells than the header", removeTitle, nil)
 		if errors.As(err, &parse) {
 			e.Line = parse.StartLine
 		}
 		return e
 	case errors.Is(err, csv.ErrFieldCount):
-		e := s.fail(fmt.Sprintf("the row has not the %d cells of the header", len(s.header)),
+		e := s.fail(fmt.Sprintf("the row does not have the %d cells of the header", len(s.header)),
 			"complete or quote the row's cells", nil)
 		if errors.As(err, &parse) {
 			e.Line = parse.StartLine

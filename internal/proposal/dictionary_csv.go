@@ -56,8 +56,8 @@ func readCSVDictionary(raw []byte) (entries []entry, err error) {
 		}
 	}
 	if _, named := at["name"]; !named || len(at) < 2 {
-		return nil, errors.New("the first line of the dictionary has no name beside other fields; use the columns " +
-			"name, type, lower, upper, categories, description, unit, format, pattern and codes; only name is required")
+		return nil, errors.New("the first line of the dictionary has no column name; use the columns name, type, " +
+			"lower, upper, categories, description, unit, format, pattern and codes; only name is required")
 	}
 	for {
 		record, err := r.Read()

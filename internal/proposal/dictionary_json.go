@@ -39,7 +39,7 @@ func readSDV(text []byte) (entries []entry, err error) {
 	}
 	table := file.sdvTable
 	if len(file.Tables) > 1 {
-		return nil, errors.New("the metadata has several tables; keep the one of the file")
+		return nil, errors.New("the metadata has several tables; keep only the one of the file")
 	}
 	for _, only := range file.Tables {
 		table = only
@@ -119,7 +119,7 @@ func readFrictionless(text []byte) (entries []entry, err error) {
 	table := file.frictionlessSchema
 	switch {
 	case len(file.Resources) > 1:
-		return nil, errors.New("the package has several resources; keep the one of the file")
+		return nil, errors.New("the package has several resources; keep only the one of the file")
 	case len(file.Resources) == 1:
 		table = file.Resources[0].Schema
 	case len(file.Schema.Fields) > 0:
@@ -174,7 +174,7 @@ func (f *frictionlessField) entry() (e entry, wrong error) {
 	}
 	format, known := fromStrftime(strings.TrimPrefix(f.Format, "fmt:"))
 	if e.format = format.format; !known && f.Format != "any" {
-		return e, fmt.Errorf("format %q is not known; use one of %%Y, %%m, %%d, %%H, %%M and %%S, such as %%d.%%m.%%Y",
+		return e, fmt.Errorf("format %q is unknown; use one of %%Y, %%m, %%d, %%H, %%M and %%S, such as %%d.%%m.%%Y",
 			f.Format)
 	}
 	return e, nil

@@ -75,7 +75,7 @@ func TestDictionaries(t *testing.T) {
 func TestBadDictionaries(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "d: the dictionary is empty; it needs a line for each column of the table",
-		"a,b\n1,2\n":                     "the first line of the dictionary has no name beside other fields",
+		"a,b\n1,2\n":                     "the first line of the dictionary has no column name",
 		"name,type\n":                    "d: the dictionary has no column",
 		"name,type\nage,number\nAGE,\n":  `d, column "AGE": the column appears twice`,
 		"name,type\nage,big\n":           `line 2: unknown type "big"`,
@@ -88,7 +88,7 @@ func TestBadDictionaries(t *testing.T) {
 		`{"tables": {"a": {}, "b": {}}}`: "the metadata has several tables",
 		`{"resources": [{}, {}]}`:        "the package has several resources",
 		`{"fields": [{"name": "a", "type": "geojson"}]}`:              `d, column "a": type "geojson" has no kind`,
-		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is not known`,
+		`{"fields": [{"name": "a", "type": "date", "format": "%y"}]}`: `d, column "a": format "%y" is unknown`,
 		"name,type\n\xff,integer\n":                                   "d: not a text file in UTF-8",
 	} {
 		_, err := parseDictionary([]byte(text), "d")
@@ -108,11 +108,10 @@ func TestDictionariesThatCellsContradict(t *testing.T) {
 		"seen": "kind: date, lower: TODO, upper: TODO, format: DD.MM.YYYY, resolution: day, source: TODO" + dateRemark +
 			"; the dictionary says YYYY-MM-DD, and the cells have this format",
 		"at": "kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the dictionary " +
-			"says " +
-			"YYYY-MM-DD, and not all cells are written so: correct them, or it; " + dateRemark[len(" # "):],
-		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, and some " +
-			"cells " +
-			"are none: correct them, or it",
+			"says YYYY-MM-DD, but not all cells have this format: correct the cells or the dictionary; " +
+			dateRemark[len(" # "):],
+		"age": "kind: integer, lower: 0, upper: 120, source: dictionary # the dictionary says numbers, but some " +
+			"cells are not numbers: correct the cells or the dictionary",
 	} {
 		testkit.Same(t, column, want, columns[column])
 	}
@@ -127,8 +126,8 @@ func TestDictionariesThatCellsContradict(t *testing.T) {
 	lines := strings.Split(err.Error(), "\n")
 	testkit.Same(t, "columns that most cells contradict", 2, len(lines))
 	for i, line := range lines {
-		want := `d.csv, column "` + []string{"seen", "at"}[min(i, 1)] + `": the dictionary says numbers, and most ` +
-			"cells are none; correct type and bounds, or leave them empty"
+		want := `d.csv, column "` + []string{"seen", "at"}[min(i, 1)] + `": the dictionary says numbers, but most ` +
+			"cells are not numbers; correct type and bounds, or leave them empty"
 		if !strings.HasSuffix(line, want) {
 			t.Errorf("%s\nwant %s", line, want)
 		}
@@ -186,11 +185,10 @@ func TestDictionariesAndCells(t *testing.T) {
 		"age":    "kind: integer, lower: 0, upper: 130, source: dictionary",
 		"dead":   "kind: categorical, categories: [\"yes\"], source: rows" + rowsRemark,
 		"score":  "kind: integer, lower: 0, upper: 9, source: dictionary",
-		"remark": "ignored: free text, as the dictionary says",
+		"remark": "ignored: free text, by the dictionary",
 		"text":   `kind: identifier, pattern: "P-###"` + unitRemark,
-		"dose": "kind: continuous, lower: 0, upper: 9, source: dictionary # the dictionary says whole numbers, and " +
-			"some " +
-			"cells have decimals",
+		"dose": "kind: continuous, lower: 0, upper: 9, source: dictionary # the dictionary says whole numbers, but " +
+			"some cells have decimals",
 	} {
 		testkit.Same(t, column, want, columns[column])
 	}

@@ -40,7 +40,8 @@ func (p *profile) kind(e entry) (kind, remark string) {
 		}
 	}
 	if strange > 0 {
-		return e.kind, "the dictionary says numbers, and some cells are none: correct them, or it"
+		return e.kind, "the dictionary says numbers, but some cells are not numbers: correct the cells or the " +
+			"dictionary"
 	}
 	kind = p.cellKind()
 	if kind == "" {
@@ -57,9 +58,9 @@ func (p *profile) kind(e entry) (kind, remark string) {
 	case e.kind == kindBinary && kind != kindBinary:
 		return kindCategorical, "" // words other than 0 and 1
 	case e.kind == kindInteger && kind == kindContinuous && p.integral < p.cells:
-		return kindContinuous, "the dictionary says whole numbers, and some cells have decimals"
+		return kindContinuous, "the dictionary says whole numbers, but some cells have decimals"
 	case e.kind == freeText:
-		return freeText, "free text, as the dictionary says"
+		return freeText, "free text, by the dictionary"
 	case e.kind != "":
 		return e.kind, ""
 	}
@@ -85,7 +86,7 @@ func (p *profile) why(kind string) string {
 	case kind == freeText:
 		return "free text"
 	case p.grouped > 0 && (kind == kindContinuous || kind == kindInteger):
-		return "write the numbers without separators of thousands"
+		return "write the numbers without thousands separators"
 	}
 	return ""
 }

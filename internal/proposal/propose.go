@@ -11,8 +11,8 @@ import (
 )
 
 // Note tells which parts of a proposal come from the rows, whatever the sources of its bounds are.
-const Note = "From the rows come kinds, formats of dates, how the file is written, and which columns have empty " +
-	"cells. No budget pays for that: read the schema as something that you publish."
+const Note = "The schema takes from the rows: kinds, date formats, the file format, and which columns have empty " +
+	"cells. No budget pays for this: review the schema as something that you publish."
 
 // Options describe the table for which a schema is proposed.
 type Options struct {
@@ -85,13 +85,14 @@ func (p *Proposal) SetLabel(name string) error {
 	switch {
 	case name == "":
 	case i < 0 && slices.ContainsFunc(p.Ignored, func(c Ignored) bool { return c.Name == name }):
-		return fmt.Errorf("the label %q stays at the site, as free text, personal or empty; name another column", name)
+		return fmt.Errorf("the label %q stays at the site, because it is free text, personal or empty; choose "+
+			"another column", name)
 	case i < 0:
-		return fmt.Errorf("the label %q is not a column of the file; name one of its columns", name)
+		return fmt.Errorf("the label %q is not a column of the file; choose one of its columns", name)
 	case p.Columns[i].Nullable:
-		return fmt.Errorf("the label %q has empty cells; remove their rows, or name another column", name)
+		return fmt.Errorf("the label %q has empty cells; remove their rows, or choose another column", name)
 	case p.Columns[i].Kind == kindIdentifier:
-		return fmt.Errorf("the label %q is an identifier; name another column", name)
+		return fmt.Errorf("the label %q is an identifier; choose another column", name)
 	}
 	p.Label = name
 	return nil

@@ -60,9 +60,9 @@ const (
 	bounds       = "lower: TODO, upper: TODO, source: TODO"
 	numberRemark = " # write public bounds, from documentation or knowledge of the field"
 	wholeRemark  = " # write public bounds, or kind: categorical and the categories if the numbers are codes"
-	dateRemark   = " # write the first and the last day that the table may have, as 2015-01-01, from its documentation"
+	dateRemark   = " # write the first and the last possible day, such as 2015-01-01, from the table's documentation"
 	rowsRemark   = " # outside the guarantee: from the rows"
-	unitRemark   = " # where it names the persons to protect, write role: unit in place of the kind"
+	unitRemark   = " # if it identifies the persons to protect, write role: unit in place of the kind"
 )
 
 func TestColumns(t *testing.T) {
@@ -79,7 +79,7 @@ func TestColumns(t *testing.T) {
 		{"points", of("1", "", "3"), "kind: integer, lower: TODO, upper: TODO, nullable: true, source: TODO" +
 			wholeRemark},
 		{"points", of("1", "NA", "3"), "kind: integer, lower: TODO, upper: TODO, nullable: true, source: TODO" +
-			wholeRemark + "; cells with a word for a missing value, such as NA, must be made empty"},
+			wholeRemark + "; cells with a word for a missing value, such as NA, must be emptied"},
 		{"dead", of("0", "1"), "kind: binary"},
 		{"dead", of("0.0", "1.0"), "kind: binary"},
 		{"children", of("0", "1"), "kind: integer, lower: 0, upper: 30, source: built-in, " +
@@ -97,8 +97,7 @@ func TestColumns(t *testing.T) {
 			"kind: date, lower: TODO, upper: TODO, format: MM/DD/YYYY, resolution: day, source: TODO" + dateRemark},
 		{"visit", func(i int) string { return fmt.Sprintf("%02d/%02d/2024", 1+i%12, 1+i%11) },
 			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the format is " +
-				"DD/MM/YYYY " +
-				"or MM/DD/YYYY: no cell tells which; " + dateRemark[len(" # "):]},
+				"DD/MM/YYYY or MM/DD/YYYY: the cells do not tell which; " + dateRemark[len(" # "):]},
 		{"visit", func(i int) string { return fmt.Sprintf("%d.%d.2024", 1+i%28, 1+i%12) },
 			"kind: date, lower: TODO, upper: TODO, format: D.M.YYYY, resolution: day, source: TODO" + dateRemark},
 		{"seen", func(i int) string { return fmt.Sprintf("2024-01-%02d 08:%02d", 1+i%28, i%60) }, "kind: datetime, " +
@@ -109,14 +108,13 @@ func TestColumns(t *testing.T) {
 			`lower: TODO, upper: TODO, format: "YYYY-MM-DDThh:mm:ss", resolution: hour, source: TODO` + dateRemark +
 			"; generated times are written in this format, without zone and parts of seconds"},
 		{"seen", of("2015-03-01T12:00:00+01:00", "2015-07-01T12:00:00Z"), "kind: datetime, lower: TODO, upper: TODO, " +
-			"format: TODO, resolution: hour, source: TODO # some times are of another zone than UTC, and are not " +
+			"format: TODO, resolution: hour, source: TODO # some times have a zone other than UTC, which cannot be " +
 			"read: write all in UTC or without a zone, then the format; " + dateRemark[len(" # "):]},
 		{"visit", func(i int) string { return fmt.Sprintf("%02d.%02d.20", 1+i%28, 1+i%12) },
 			"kind: date, lower: TODO, upper: TODO, format: TODO, resolution: day, source: TODO # the cells have " +
-				"years " +
-				"of two digits: write four, then the format with YYYY; " + dateRemark[len(" # "):]},
+				"two-digit years: write four digits, then the format with YYYY; " + dateRemark[len(" # "):]},
 		{"visit", of("1/2/20 08:15", "12/31/99 8:15"), "kind: date, lower: TODO, upper: TODO, format: TODO, " +
-			"resolution: day, source: TODO # the cells have years of two digits: write four, then the format with " +
+			"resolution: day, source: TODO # the cells have two-digit years: write four digits, then the format with " +
 			"YYYY; " + dateRemark[len(" # "):]},
 		{"birthdate", of("1970-02-03"), "kind: date, lower: 1880-01-01, upper: 2030-12-31, format: YYYY-MM-DD, " +
 			`resolution: day, source: built-in, doc: "limits of persons alive after 2005, oldest documented age ` +
@@ -142,7 +140,7 @@ func TestColumns(t *testing.T) {
 		{"surname", func(i int) string { return "Name" + strings.Repeat("a", i%80) }, "ignored: free text"},
 		{"unused", of(""), "ignored: no cell has a value"},
 		{"cost", of(`"1,234.50"`, "90.00"), "kind: continuous, " + bounds + numberRemark +
-			"; write the numbers without separators of thousands"},
+			"; write the numbers without thousands separators"},
 	} {
 		_, columns := proposed(t, rows(test.name, 100, test.cell), "")
 		testkit.Same(t, test.name, test.want, columns[test.name])
@@ -161,7 +159,7 @@ func TestRareValuesDoNotShow(t *testing.T) {
 		return "large"
 	}), "")
 	testkit.Same(t, "ward", "kind: categorical, categories: [large, small], source: rows"+rowsRemark+
-		"; add rarer values from public knowledge, or a run refuses their rows", columns["ward"])
+		"; add rarer values from public knowledge, or runs will refuse their rows", columns["ward"])
 	_, columns = proposed(t, rows("ward", 200, func(i int) string { return fmt.Sprint("w", i%20) }), "")
 	testkit.Same(t, "many wards", "kind: categorical, categories: TODO, source: TODO # list all values that a cell "+
 		"may "+
@@ -213,7 +211,7 @@ func TestHospital(t *testing.T) {
 	testkit.Same(t, "not finished without a dictionary", 6, p.Unfinished())
 	testkit.Same(t, "from the rows without a dictionary", []string{"klinik", "aufnahmeart", "station"}, p.FromRows())
 	testkit.Same(t, "a rare category", `kind: categorical, categories: [Einweisung, Notfall, Verlegung], source: rows`+
-		rowsRemark+"; add rarer values from public knowledge, or a run refuses their rows", columns["aufnahmeart"])
+		rowsRemark+"; add rarer values from public knowledge, or runs will refuse their rows", columns["aufnahmeart"])
 }
 
 // The proposed schema reads the hospital's table.
@@ -343,8 +341,7 @@ func TestPrefixes(t *testing.T) {
 	}
 	o.Rows, o.Epsilon = 100, 0.1
 	if _, err := Propose(o); err == nil || !strings.Contains(err.Error(), "even the first characters of the codes "+
-		"are more "+
-		"than the 1 prefixes") {
+		"give more than the 1 prefixes") {
 		t.Errorf("a small budget: %v", err)
 	}
 	testkit.Same(t, "by the formula", 172, MostPrefixes(100_000, 36, 1))
@@ -355,9 +352,10 @@ var anyCell = regexp.MustCompile(`secret[0-9]*`)
 // Errors about the rows contain no cell.
 func TestErrorsHoldNoCell(t *testing.T) {
 	for text, want := range map[string]string{
-		"":      "table.csv: the file is empty; it needs a header line with the names of the columns, and rows",
+		"":      "table.csv: the file is empty; it needs a header line with the column names, and rows",
 		"a,b\n": "table.csv: there is a header but no row; check that the whole file was copied",
-		"a,b\n1,2\nsecret1\n": "table.csv, row 2 (line 3): the row has not the 2 cells of the header; complete or " +
+		"a,b\n1,2\nsecret1\n": "table.csv, row 2 (line 3): the row does not have the 2 cells of the header; " +
+			"complete or " +
 			"quote " +
 			"the row's cells",
 		"a,b\n1,\"secret2\n": "table.csv, row 1 (line 2): broken quotes; put a cell with quotes, delimiters or " +
@@ -366,24 +364,23 @@ func TestErrorsHoldNoCell(t *testing.T) {
 		"a,\n1,secret3\n": "table.csv, line 1: column 2 of the header has no name; give it one, or remove the column",
 		"secret4,secret4\n1,2\n": "table.csv, line 1: column 2 of the header has the name of an earlier one; " +
 			"rename one",
-		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date and no " +
-			"name; start " +
-			"the file with a line of the columns' names",
+		"secret5,17.5\nsecret6,18\n": "table.csv, line 1: column 2 of the header is a number or a date, not a name; " +
+			"start the file with a line of column names",
 		"%PDF-1.4\nsecret8\n": "table.csv: this is a PDF file; open it where it was made, and export the table as " +
 			"CSV, " +
 			"Parquet or .xlsx",
-		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end in CR alone, as on old Macintoshes; save the file with " +
+		"a,b\rsecret9,1\r": "table.csv, line 1: the lines end with CR only, as on old Macintoshes; save the file " +
+			"with " +
 			"line ends LF or CRLF",
-		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is a word for Excel (sep=) and no header; " +
-			"remove " +
-			"that line; the delimiter is told from the header",
-		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, as a file has that is no text; " +
+		"sep=;\na;b\nsecret;1\n": "table.csv, line 1: the first line is for Excel (sep=), not a header; remove that " +
+			"line; the delimiter is detected from the header",
+		"a\x00,b\nsecret,1\n": "table.csv: there are control characters, so this is not a text file; " +
 			"write " +
 			"the table as CSV, Parquet or .xlsx, and check that it is the right file",
-		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header's one; if the " +
-			"first line is a title, remove what stands above the columns' names",
-		"Report,,\na,b,c\nsecret,1,2\n": "table.csv, line 1: only one column of 3 has a name; if the first line is " +
-			"a title, remove what stands above the columns' names",
+		"Report\na,b\nsecret,1\n": "table.csv, row 1 (line 2): the row has more cells than the header; if the first " +
+			"line is a title, remove the lines above the column names",
+		"Report,,\na,b,c\nsecret,1,2\n": "table.csv, line 1: only one column of 3 has a name; if the first line is a " +
+			"title, remove the lines above the column names",
 		"PAR1secret7\n":       "table.csv: a damaged Parquet file; copy or write it again",
 		"ü,b\n\xfcsecret,é\n": "table.csv: some cells are UTF-8 and others are not; save the file in one encoding",
 	} {

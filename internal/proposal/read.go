@@ -78,7 +78,8 @@ func parts(paths []string) (all []string, err error) {
 // gather adds the rows of a file to the profiles.
 func (t *table) gather(first, s *source, form *textForm) error {
 	if !slices.Equal(s.header, first.header) || s.delimiter != first.delimiter {
-		return s.fail("the header is not that of "+first.name, "name files with the same columns in one order", nil)
+		return s.fail("the header is not that of "+first.name, "give files with the same columns in the same "+
+			"order", nil)
 	}
 	for {
 		record, err := s.next()
@@ -114,8 +115,8 @@ func (t *table) finish(first *source) error {
 		case p.name == "":
 			return fail(fmt.Sprintf("column %d of the header has no name", i+1), "give it one, or remove the column")
 		case isCell(p.name):
-			return fail(fmt.Sprintf("column %d of the header is a number or a date and no name", i+1),
-				"start the file with a line of the columns' names")
+			return fail(fmt.Sprintf("column %d of the header is a number or a date, not a name", i+1),
+				"start the file with a line of column names")
 		case seen[p.name]:
 			return fail(fmt.Sprintf("column %d of the header has the name of an earlier one", i+1), "rename one")
 		case !oneLine(p.name):

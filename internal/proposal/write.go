@@ -13,8 +13,8 @@ import (
 // YAML is the schema as text, one line for each column, with unfinished fields in comments.
 func (p *Proposal) YAML() []byte {
 	var b bytes.Buffer
-	b.WriteString("# Proposed by conclave schema propose. Everything here is public: replace each TODO by what is " +
-		"known\n# without the rows, rounded outward. docs/schema.md explains the fields.\n")
+	b.WriteString("# Proposed by conclave schema propose. Everything here is public: replace each TODO with public " +
+		"knowledge,\n# never from the rows, rounded outward. docs/schema.md explains the fields.\n")
 	fmt.Fprintf(&b, "name: %s\n", word(p.Name))
 	if p.Label != "" {
 		fmt.Fprintf(&b, "label: %s\n", word(p.Label))

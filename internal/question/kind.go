@@ -68,19 +68,19 @@ func (r Round) Paid() error {
 
 // ErrState is wrapped by errors about what a node stores between rounds. Their details name the site's files and
 // stay there: only this text leaves.
-var ErrState = errors.New("the node cannot keep its teachers' state; its log says why")
+var ErrState = errors.New("the node cannot store its teachers' state; its log says why")
 
 // ErrUnknown says that a node does not know the kind.
-var ErrUnknown = errors.New("the question is of a kind this node does not know; update it")
+var ErrUnknown = errors.New("the question has a kind that is unknown to this node; update the node")
 
 // The answers of nodes that do not hold their records in memory to questions that they cannot answer. Aggregators cut
 // reasons of more than 200 bytes.
 var (
-	errStreams = errors.New("this node streams its records and answers no fits and selections; leave it out of the " +
+	errStreams = errors.New("this node streams its records and answers no fits or selections; leave it out of the " +
 		"run, or have its site remove stream")
-	errCursor = errors.New("this node streams a database and answers sums of all records alone; leave it out of the " +
+	errCursor = errors.New("this node streams a database and answers only sums of all records; leave it out of the " +
 		"run, or have its site remove stream")
-	errPushes = errors.New("this node has its database count, and answers marginals and the figure of quality alone; " +
+	errPushes = errors.New("this node has its database count, and answers only marginals and the quality figure; " +
 		"leave it out, or have its site remove sql.pushdown")
 )
 
@@ -102,7 +102,7 @@ const maxMessages = 1 << 15
 // Unmarshal reads parameters from outside.
 func Unmarshal(raw []byte, params proto.Message) error {
 	if n := messages.Count(raw, params.ProtoReflect().Descriptor(), maxMessages); n > maxMessages {
-		return fmt.Errorf("the question holds more than %d messages in one; ask about fewer things in a round",
+		return fmt.Errorf("the question has more than %d nested messages; ask for less in a round",
 			maxMessages)
 	}
 	if err := proto.Unmarshal(raw, params); err != nil {
@@ -110,7 +110,7 @@ func Unmarshal(raw []byte, params proto.Message) error {
 			"install matching versions of node, aggregator and student", err)
 	}
 	if len(params.ProtoReflect().GetUnknown()) > 0 {
-		return fmt.Errorf("%w: its parameters have fields that are not known here", ErrUnknown)
+		return fmt.Errorf("%w: its parameters have unknown fields", ErrUnknown)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func NewRegistry(kinds ...Kind) Registry {
 	r := Registry{}
 	for _, k := range kinds {
 		if _, taken := r[k.Name]; taken {
-			panic(fmt.Sprintf("two kinds of questions are named %q", k.Name))
+			panic(fmt.Sprintf("two kinds of questions have the name %q", k.Name))
 		}
 		r[k.Name] = k
 	}

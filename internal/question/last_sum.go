@@ -59,7 +59,7 @@ func ForgetSums(state string) error {
 	files, err := fs.Glob(os.DirFS(state), sumFile("*"))
 	passes, more := fs.Glob(os.DirFS(state), passesFile("*"))
 	if err = errors.Join(err, more); err != nil {
-		return fmt.Errorf("look for the last sums in %s: %w", state, err)
+		return fmt.Errorf("read the last sums in %s: %w", state, err)
 	}
 	for _, name := range append(files, passes...) {
 		err = errors.Join(err, os.Remove(filepath.Join(state, name)))

@@ -36,13 +36,13 @@ func (s *Site) Pass(run string, serves, common, params []byte, most int) error {
 	question, of, pass := sha256.Sum256(serves), sha256.Sum256(common), sha256.Sum256(params)
 	switch known, asked := seen.of[question]; {
 	case asked && known != of:
-		return errors.New("the pass has other features or steps than the passes before it, which serve the same " +
-			"question; ask another question, which is charged by itself")
+		return errors.New("the pass has other features or steps than earlier passes of the same question; ask a new " +
+			"question, with its own charge")
 	case seen.each[question][pass]:
 		return nil
 	case len(seen.each[question]) >= most:
-		return fmt.Errorf("the question has had %d different passes, which is the most that one takes; ask it again "+
-			"in another run, and with nodes that stay connected", most)
+		return fmt.Errorf("the question has had %d different passes, the maximum; ask it again in another run, with "+
+			"stable connections to nodes", most)
 	}
 	if err := writeAnswered(path, question, of, pass); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)

@@ -93,8 +93,8 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("a sum at a node that streams: %v", err)
 	}
 	for want, p := range map[string]*question.Public{
-		"answers sums of all records alone": {Streams: true},
-		"answers no fits and selections":    {Streams: true, Divides: true},
+		"answers only sums of all records": {Streams: true},
+		"answers no fits or selections":    {Streams: true, Divides: true},
 	} {
 		if _, err := sums.Read(p, "k", params); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("another question at a node that streams: %v; want %q", err, want)
@@ -108,7 +108,7 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	if _, err := sums.Read(&question.Public{Pushes: true}, "sums", params); err == nil ||
-		!strings.Contains(err.Error(), "this node has its database count") {
+		!strings.Contains(err.Error(), "this node counts in its database (sql.pushdown)") {
 		t.Errorf("a sum of records where a database counts: %v", err)
 	}
 	defer func() {

@@ -63,6 +63,6 @@ func (s Shape) Check(r *conclavev1.Round) error {
 	if proto.Equal(own.GetVotes(), r.GetVotes()) && proto.Equal(own.GetSum(), r.GetSum()) {
 		return nil
 	}
-	return fmt.Errorf("the round says that answers have the shape {%v%v}, and its parameters ask for {%v%v}; "+
-		"install matching versions of node and student", r.GetVotes(), r.GetSum(), own.GetVotes(), own.GetSum())
+	return fmt.Errorf("the round gives answers the shape {%v%v}, but its parameters ask for {%v%v}; install matching "+
+		"versions of node and student", r.GetVotes(), r.GetSum(), own.GetVotes(), own.GetSum())
 }

@@ -54,9 +54,9 @@ func (e *RangeError) Error() string {
 	if e.Kind == Laplace {
 		size = "largest feature"
 	}
-	return fmt.Sprintf("record %d: its %s is %.4g, and %s noise on the coefficients allows less than %.4g only: its "+
-		"weight has no mean; "+
-		"use a larger lambda, more epsilon, a smaller clip, or gaussian noise", e.Row, size, e.Size, e.Kind, e.Limit)
+	return fmt.Sprintf("record %d: its %s is %.4g, but %s noise on the coefficients allows only less than %.4g, or "+
+		"its weight has no mean; use a larger lambda, more epsilon, a smaller clip, or gaussian "+
+		"noise", e.Row, size, e.Size, e.Kind, e.Limit)
 }
 
 func (e *RangeError) Is(target error) bool { return target == ErrRange }

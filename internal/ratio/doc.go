@@ -29,10 +29,10 @@ var (
 	// problem are unusable. All of these are public.
 	ErrSpec = errors.New("unusable numbers")
 	// ErrShape matches, with errors.Is, the error that a slice has the wrong length.
-	ErrShape = errors.New("another length than needed")
+	ErrShape = errors.New("wrong length")
 	// ErrRange matches, with errors.Is, the error that noise is too large for its bias to be corrected; errors.As
 	// finds a [*RangeError].
-	ErrRange = errors.New("noise too large to be corrected for")
+	ErrRange = errors.New("noise too large for a correction")
 	// ErrWeights matches, with errors.Is, the error that weights cannot be used: negative, not finite, or none above
 	// zero.
 	ErrWeights = errors.New("unusable weights")

@@ -36,7 +36,7 @@ type Features struct {
 func New(spec Spec) (*Features, error) {
 	switch {
 	case spec.Classes < 1:
-		return nil, fmt.Errorf("features: %w: classes are %d; give 1 for records without", ErrSpec, spec.Classes)
+		return nil, fmt.Errorf("features: %w: classes are %d; use 1 for records without classes", ErrSpec, spec.Classes)
 	case len(spec.Mean) != len(spec.Scale):
 		return nil, fmt.Errorf("features: %w: %d means and %d scales; give both of each number", ErrSpec,
 			len(spec.Mean), len(spec.Scale))
@@ -48,7 +48,8 @@ func New(spec Spec) (*Features, error) {
 		f.encoded -= spec.Classes
 	}
 	if f.encoded < 0 {
-		return nil, fmt.Errorf("features: %w: %d means for %d classes; each class has one too", ErrSpec, len(spec.Mean),
+		return nil, fmt.Errorf("features: %w: %d means for %d classes; give more means than "+
+			"classes", ErrSpec, len(spec.Mean),
 			spec.Classes)
 	}
 	if spec.Indicators != nil && len(spec.Indicators) != f.encoded {

@@ -107,6 +107,6 @@ func (p Problem) path() ([]float64, error) {
 			return path, nil
 		}
 	}
-	return nil, fmt.Errorf("fit: %w: %d passes are not proven to be enough for lambda %v, clip %v and tolerance %v; "+
-		"use a larger lambda, a smaller clip, or dp-mlp", ErrSpec, MostPasses, p.Lambda, p.Clip, p.tolerance())
+	return nil, fmt.Errorf("fit: %w: %d passes may not be enough for lambda %v, clip %v and tolerance %v; use a "+
+		"larger lambda, a smaller clip, or dp-mlp", ErrSpec, MostPasses, p.Lambda, p.Clip, p.tolerance())
 }

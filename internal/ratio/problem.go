@@ -49,12 +49,12 @@ func (p Problem) Validate() error {
 	case !positive(p.Lambda):
 		return refuse("lambda is %v; it must be a finite number above zero", p.Lambda)
 	case !positive(p.Records):
-		return refuse("records are %v; give their number, or a public guess at it", p.Records)
+		return refuse("records are %v; give their number, or a public estimate", p.Records)
 	case !(p.Rounding >= 0) || math.IsInf(p.Rounding, 0):
 		return refuse("rounding is %v; it must be a finite number, zero or more", p.Rounding)
 	case p.Lambda < LeastLambda(p.Clip):
-		return refuse("lambda is %v; with features of length %v it must be %v at least for the passes of a fit to be "+
-			"proven enough; use a larger lambda, a smaller clip, or dp-mlp", p.Lambda, p.Clip, LeastLambda(p.Clip))
+		return refuse("lambda is %v; with features of length %v it must be at least %v; use a larger lambda, a "+
+			"smaller clip, or dp-mlp", p.Lambda, p.Clip, LeastLambda(p.Clip))
 	case p.bent() > mostBent:
 		return refuse("sums in steps of %v are too coarse for lambda %v; use finer steps or a larger lambda",
 			p.Rounding, p.Lambda)

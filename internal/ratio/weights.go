@@ -80,7 +80,7 @@ func Resample(weights []float64, n int, seed uint64) ([]int, error) {
 		return nil, fmt.Errorf("resample: %w", err)
 	}
 	if n < 0 {
-		return nil, fmt.Errorf("resample: %w: %d rows are asked for", ErrSpec, n)
+		return nil, fmt.Errorf("resample: %w: %d rows; ask for at least 1", ErrSpec, n)
 	}
 	sum, last := 0.0, 0
 	for i, w := range weights {

@@ -62,7 +62,7 @@ func newAgreement(rounds []Round, teachers bool) *agreement {
 		a.draw(drawn)
 		a.One = len(drawn) == 1
 		if first := drawn[0].Round; first > 1 {
-			a.Missing = fmt.Sprintf("Only the answers from round %d on were kept.", first)
+			a.Missing = fmt.Sprintf("Only answers from round %d on were stored.", first)
 		}
 	}
 	return a
@@ -84,10 +84,10 @@ func embeddings(rounds []Round) (says string, others []Round) {
 		return "", others
 	case len(others) == 0:
 		return fmt.Sprintf(
-			"One question was asked: for the sum of the features of all records, %s, which were released with noise.",
+			"There was one question, for the sum of the features of all records: %s, released with noise.",
 			text.Several(numbers, "number")), nil
 	}
-	return fmt.Sprintf("The generator began at a noisy sum of the features of all records, %s for epsilon %s.",
+	return fmt.Sprintf("The generator started from a noisy sum of the features of all records: %s for epsilon %s.",
 		text.Several(numbers, "number"), text.Figure(spent)), others
 }
 
@@ -135,7 +135,7 @@ func (a *agreement) draw(rounds []Round) {
 	a.Noise = text.Percent(noise)
 	a.Drawn = true
 	a.Summary = fmt.Sprintf(
-		"Released shares of teachers that called a row real, over %s; in the last, the middle half of the rows lay "+
-			"between %s and %s.",
+		"Released shares of teachers that called a row real, over %s; in the last round, the middle half of the rows "+
+			"was between %s and %s.",
 		text.Several(len(rounds), "round"), text.Percent(last.Shares.P25), text.Percent(last.Shares.P75))
 }

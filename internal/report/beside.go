@@ -19,11 +19,11 @@ func beside(e *evaluate.Evaluation) *table {
 	}
 	t := &table{Name: "Scores beside two baselines", Words: 2,
 		Head: []string{"", "better is", "synthetic", "independent columns", "real rows"},
-		Says: "Independent columns are real rows whose columns were shuffled each by itself: they are right about " +
-			"single columns and know nothing of what goes together. Real rows are those of the training beside the " +
-			"test rows: nothing can be better but by chance."}
+		Says: "Independent columns are real rows in which each column was shuffled by itself: single columns are " +
+			"correct, and relations between columns are lost. Real rows are the training rows, compared with the " +
+			"test rows: only chance can give a better score."}
 	if e.Baselines.Real == nil {
-		t.Says += " No real training rows were given, so there are none here."
+		t.Says += " No real training rows were given, so this column is missing."
 	}
 	independent, real := e.Baselines.Independent, evaluate.Scores{}
 	if e.Baselines.Real != nil {
@@ -50,13 +50,14 @@ func beside(e *evaluate.Evaluation) *table {
 			at(independent.Marginals, k), at(real.Marginals, k))
 	}
 	if p := e.Propensity; p != nil {
-		add("Told apart (pMSE ratio)", "lower", text.Figure, &p.Ratio, independent.PMSERatio, real.PMSERatio)
+		add("Distinguishable (pMSE ratio)", "lower", text.Figure, &p.Ratio, independent.PMSERatio, real.PMSERatio)
 	}
 	if b, _, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.B }); n > 0 {
 		add("AUROC of models of the label", "higher", text.Score, &b, independent.AUROC, real.AUROC)
 	}
 	if u := e.Unseen; u != nil {
-		add("Rows with a combination that no real row has", "lower", text.Percent, &u.Rows, &u.Independent, nil)
+		add("Rows with a combination of values that no real row "+
+			"has", "lower", text.Percent, &u.Rows, &u.Independent, nil)
 	}
 	return t
 }
@@ -156,10 +157,10 @@ func unseen(e *evaluate.Evaluation) *table {
 	}
 	t := &table{Name: "Combinations that no real row has", Words: 2, Head: []string{"columns", "values", "synthetic " +
 		"rows"},
-		Says: fmt.Sprintf("Values of two columns that occur together in synthetic rows and in none of %s that were "+
-			"given. %s have at least one. Some are rare and may occur elsewhere; many of them, or some that are "+
-			"impossible, say that rows are not to be trusted in detail. A rule of the field can stand in the schema "+
-			"as a constraint.",
+		Says: fmt.Sprintf("Values of two columns that occur together in synthetic rows but in none of the given %s. "+
+			"%s have at least one such combination. Rare ones may occur in other real rows; many of them, or "+
+			"impossible ones, mean that details of the rows are not reliable. Known rules can be added to the schema "+
+			"as constraints.",
 			text.Several(u.Against, "real row"), text.Percent(u.Rows)+" of the synthetic rows")}
 	if u.Kinds > len(u.Combinations) {
 		t.Says += fmt.Sprintf(" Shown are the %d most frequent of %s.", len(u.Combinations), text.Grouped(u.Kinds))
@@ -193,7 +194,7 @@ func (c *Constraints) Says(rows int) string {
 		}
 	}
 	if len(list) == 0 {
-		return fmt.Sprintf("None of the %s synthetic rows breaks a constraint of the schema, which has %d.",
+		return fmt.Sprintf("None of the %s synthetic rows breaks one of the %d constraints of the schema.",
 			text.Grouped(rows), len(c.Broken))
 	}
 	return "Synthetic rows break constraints of the schema: " + strings.Join(list, ", ") + "."

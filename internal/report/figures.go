@@ -6,7 +6,7 @@ import "github.com/conclave-dp/conclave/internal/pipeline"
 func paid(figures []pipeline.Figure) (list []finding) {
 	for _, f := range figures {
 		list = append(list, finding{Name: f.Name, Value: f.String(),
-			Says: "In brackets is what it lies between, with a confidence of 95%."})
+			Says: "The brackets give a 95% confidence interval."})
 	}
 	return list
 }

@@ -51,7 +51,7 @@ func useful(e *evaluate.Evaluation) *finding {
 	if a, sameB, n := meanAUROC(e.Utility, func(m evaluate.ModelUtility) *evaluate.Ranking { return m.A }); n > 0 {
 		f.Says += fmt.Sprintf(" Trained on real rows, the same models reached %s.", text.Score(a))
 		if a > 0.55 && sameB > 0.5 {
-			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of what real rows add to guessing.",
+			f.Says += fmt.Sprintf(" So the synthetic rows keep %s of the improvement over guessing.",
 				text.Percent((sameB-0.5)/(a-0.5)))
 		} else if a > 0.55 {
 			f.Says += " So the synthetic rows are no better than guessing."
@@ -97,8 +97,8 @@ func weighing(w *evaluate.Weights, rows int) *finding {
 		return nil
 	}
 	says := fmt.Sprintf(
-		"Each row has an importance weight. The %s rows are worth %s of equal weight (%s of them): an average over "+
-			"them is about as exact as one over so many. ",
+		"Each row has an importance weight. The effective sample size of the %s rows is %s (%s of them): averages "+
+			"over the rows are about as exact as over that many rows of equal weight. ",
 		text.Grouped(rows), text.Figure(w.EffectiveSampleSize),
 		text.Percent(w.EffectiveSampleSize/float64(max(1, rows))))
 	says += fmt.Sprintf("The largest weight is %s times the mean", text.Figure(w.Largest))
@@ -106,7 +106,8 @@ func weighing(w *evaluate.Weights, rows int) *finding {
 		says += fmt.Sprintf(", and %s rows have the weight 0", text.Grouped(w.Zero))
 	}
 	return &finding{Name: "Effective sample size", Value: text.Figure(w.EffectiveSampleSize),
-		Says: says + ". A small share means that few rows decide. Figures of this page use the weights."}
+		Says: says + ". A small share means that few rows have most of the weight. The figures on this page use the " +
+			"weights."}
 }
 
 func alike(e *evaluate.Evaluation) *finding {
@@ -115,7 +116,7 @@ func alike(e *evaluate.Evaluation) *finding {
 		list.add(c.Score, c.Column)
 	}
 	return list.finding("Single columns",
-		"How much a column is distributed like the real one, on average; 100% is the same.")
+		"How similar the distribution of a column is to the real one, on average; 100% is identical.")
 }
 
 func together(e *evaluate.Evaluation) *finding {
@@ -124,7 +125,7 @@ func together(e *evaluate.Evaluation) *finding {
 		list.add(p.Score, p.Columns[0], p.Columns[1])
 	}
 	return list.finding("Pairs of columns",
-		"How much two columns go together as in the real rows, on average over pairs; 100% is the same.")
+		"How similar the relation of two columns is to the real one, on average over pairs; 100% is identical.")
 }
 
 // similarities are the mean and the worst of the known scores.
@@ -153,7 +154,7 @@ func (s *similarities) finding(name, says string) *finding {
 		for i, column := range s.of {
 			names[i] = text.Shorten(column, longestName)
 		}
-		says += fmt.Sprintf(" The least alike is %s, with %s.", strings.Join(names, " with "), text.Percent(s.worst))
+		says += fmt.Sprintf(" The least similar is %s, with %s.", strings.Join(names, " with "), text.Percent(s.worst))
 	}
 	return &finding{Name: name, Value: text.Percent(s.sum / float64(s.n)), Says: says}
 }
@@ -162,11 +163,11 @@ func told(e *evaluate.Evaluation) *finding {
 	if e.Propensity == nil {
 		return nil
 	}
-	return &finding{"Told apart", text.Figure(e.Propensity.Ratio),
+	return &finding{"Distinguishable", text.Figure(e.Propensity.Ratio),
 		fmt.Sprintf(
-			"The pMSE ratio: how well a model tells synthetic from real rows. About %s is ideal, what further rows "+
-				"of the same source would have; the larger, the easier they are to tell apart. Where many rows are "+
-				"compared, small differences already make it large.", text.Figure(e.Propensity.RatioOfEqual))}
+			"The pMSE ratio: how well a model distinguishes synthetic from real rows. About %s is ideal, as for "+
+				"further rows from the same source; a larger ratio means that they are easier to distinguish. With "+
+				"many rows, small differences already give a large ratio.", text.Figure(e.Propensity.RatioOfEqual))}
 }
 
 // nearGuessing is how far a figure may be from 0.5 before the page advises a closer look.
@@ -187,21 +188,21 @@ func remembered(e *evaluate.Evaluation) *finding {
 	if c == nil {
 		return nil
 	}
-	f := &finding{Name: "Training rows remembered", Value: "no sign"}
-	f.Says = "The synthetic rows are no closer to the rows of the training than to rows that took no part in it."
+	f := &finding{Name: "Memorized training rows", Value: "no sign"}
+	f.Says = "The synthetic rows are no closer to the training rows than to rows outside the training."
 	if c.TestInTrain >= 0.5 {
 		f.Value = "cannot be told"
 		f.Says = fmt.Sprintf(
-			"Of the test rows %s equal a row of the training. Synthetic rows that were remembered are then as close "+
-				"to both, and would not show.", text.Percent(c.TestInTrain))
+			"%s of the test rows equal a training row. Memorized rows would then be as close to both, and cannot be "+
+				"detected.", text.Percent(c.TestInTrain))
 	}
 	if c.CloserToTrain > 0.5+nearGuessing || c.MembershipAUROC > 0.5+nearGuessing ||
 		c.CopiesTrain-c.CopiesTest > chanceCopies(e) {
 		f.Value = "look closer"
-		f.Says = "Synthetic rows are closer to the rows of the training than to rows that took no part in it. See " +
-			"the figures on closeness below."
+		f.Says = "Synthetic rows are closer to the training rows than to rows outside the training. See the figures " +
+			"on closeness below."
 	}
-	f.Says += " This is a test of the software, with these rows; the guarantee holds for any rows and any attack."
+	f.Says += " This tests the software with these rows; the guarantee holds for any rows and any attack."
 	return f
 }
 

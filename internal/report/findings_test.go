@@ -35,23 +35,24 @@ func TestFindings(t *testing.T) {
 		"coin flips give 0.457")
 	says(t, list, "Single columns", "70%", "creatinine, with 47%")
 	says(t, list, "Pairs of columns", "87%", "creatinine with year, with 70%")
-	says(t, list, "Told apart", "6.4", "About 2 is ideal")
-	says(t, list, "Training rows remembered", "no sign", "no closer")
+	says(t, list, "Distinguishable", "6.4", "About 2 is ideal")
+	says(t, list, "Memorized training rows", "no sign", "no closer")
 
 	e.Closeness.TestInTrain = 1
-	says(t, findings(e), "Training rows remembered", "cannot be told", "100% equal a row of the training")
+	says(t, findings(e), "Memorized training rows", "cannot be told", "100% of the test rows equal a training row. "+
+		"Memorized")
 	e.Closeness.TestInTrain = 0.1
 	// 54 copies of training rows among 6,000, and none of test rows.
 	e.Closeness.CopiesTrain, e.Closeness.CopiesTest = 0.009, 0
-	says(t, findings(e), "Training rows remembered", "look closer")
+	says(t, findings(e), "Memorized training rows", "look closer")
 	e.Closeness.CopiesTrain, e.Closeness.CopiesTest = 0.009, 0.008
-	says(t, findings(e), "Training rows remembered", "no sign")
+	says(t, findings(e), "Memorized training rows", "no sign")
 	e.Closeness.MembershipAUROC = 0.7
 	e.Utility = e.Utility[1:]
 	e.Utility[0].B = &evaluate.Ranking{AUROC: 0.45}
 	e.Columns = e.Columns[:1]
 	list = findings(e)
-	says(t, list, "Training rows remembered", "look closer")
+	says(t, list, "Memorized training rows", "look closer")
 	says(t, list, "Useful for prediction", "0.450", "one model reached", "no better than guessing")
 	says(t, list, "Single columns", "93%")
 	if len(findings(nil)) != 0 || len(findings(&evaluate.Evaluation{})) != 0 {

@@ -47,7 +47,7 @@ type File struct {
 const fileFormat = 1
 
 // ReleasesOnly is the privacy of a report without figures of real rows.
-const ReleasesOnly = "made of what was released under the certificate's guarantee"
+const ReleasesOnly = "computed from releases under the certificate's guarantee"
 
 // WriteJSON writes the page for other programs. It holds the figures of the evaluation but no pictures, so it says
 // NOT PRIVATE only if there is an evaluation.
@@ -97,7 +97,7 @@ func ReadJSON(raw []byte) (File, error) {
 		return File{}, fmt.Errorf("not a report: %w", err)
 	}
 	if f.Format != fileFormat {
-		return File{}, fmt.Errorf("not a report: format %d is not known to this version", f.Format)
+		return File{}, fmt.Errorf("not a report: format %d is unknown to this version", f.Format)
 	}
 	if _, err := (Page{Certificate: f.Certificate, Rounds: f.Rounds, Weights: f.Weights,
 		Evaluation: f.Evaluation, Figures: f.Figures}).prepared(); err != nil {

@@ -70,8 +70,7 @@ func (m *markdown) head(p Page) {
 				"noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
 	} else {
 		m.line(
-			"> **This file may travel with the synthetic rows.** Nothing in it was computed from real rows but " +
-				"through the guarantee below.")
+			"> **This file may travel with the synthetic rows.** It uses real rows only through the guarantee below.")
 	}
 	c := p.Certificate
 	m.line("%s synthetic rows, made by the pipeline %s %s.", text.Grouped(c.Rows), escape(c.Pipeline), words.Source)
@@ -153,7 +152,7 @@ func (m *markdown) quality(p Page) {
 	}
 	if u := newUtilityTable(e); u != nil {
 		m.line("### Use for prediction%s", privateMark)
-		m.line("AUROC, and in brackets the average precision.")
+		m.line("AUROC, with the average precision in brackets.")
 		for _, s := range u.settings() {
 			fmt.Fprintf(&m.b, "- **%s**: %s\n", s.Name, s.Says)
 		}
@@ -224,7 +223,7 @@ func (m *markdown) checks(p Page) {
 	c := p.Certificate
 	m.line("## How to check this")
 	m.line("    conclave ledger verify --ledger ledger.jsonl --certificate certificate.json")
-	m.line("Stated in the certificate, and proven by no ledger: %s.", escape(m.words.Stated))
+	m.line("Stated in the certificate, but not proven by a ledger: %s.", escape(m.words.Stated))
 	t := table{Words: 1, Head: []string{"", "value"}, Rows: [][]string{
 		{"run", c.Run}, {"accountant", c.Accountant}, {"ledger head", c.LedgerHead}, {"schema SHA-256", c.SchemaSHA256},
 		{"created", c.Created}, {"software", c.Software},

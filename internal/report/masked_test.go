@@ -15,8 +15,8 @@ import (
 func TestReportsOfMaskedRuns(t *testing.T) {
 	c, rounds := example(t)
 	g := masking.Group{Quorum: 3, Colluding: 1}
-	said := []string{"ummed under masks of 3 sites, of which 1 may collude", "noise factor 1.22",
-		"epsilon is against those who see releases"}
+	said := []string{"asked sums of 3 sites; up to 1 of them may collude", "noise factor 1.22",
+		"epsilon protects against those who see the releases"}
 	for _, masked := range []*certificate.Masked{nil, {Sites: 3, Quorum: 3, Colluding: 1, NoiseFactor: g.Surplus(3)}} {
 		c.Masked = masked
 		p := Page{Certificate: c, Rounds: rounds}

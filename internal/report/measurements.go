@@ -38,8 +38,8 @@ func marginals(e *evaluate.Evaluation) *table {
 	}
 	t := &table{Name: "Marginals", Words: 2, Head: []string{"Columns taken together", "the worst set", "sets",
 		"mean distance", "worst"},
-		Says: "How far the joint distribution of some columns is from the real one (total variation distance): 0 is " +
-			"the same, 1 is nothing in common. It grows with the number of columns even where the rows are good."}
+		Says: "The distance of the joint distribution of some columns from the real one (total variation distance): " +
+			"0 is identical, 1 is disjoint. It grows with the number of columns, even for good rows."}
 	for _, m := range e.Marginals {
 		names := make([]string, len(m.Widest))
 		for i, n := range m.Widest {
@@ -58,9 +58,9 @@ func propensity(e *evaluate.Evaluation) *table {
 	}
 	most := ""
 	if share := 1 - 1/e.Propensity.RatioOfEqual; share > 0 && share < 1 { // of synthetic rows
-		most = fmt.Sprintf(" (the most it can be with these numbers of rows is %s)", text.Figure(share*(1-share)))
+		most = fmt.Sprintf(" (the maximum with these numbers of rows is %s)", text.Figure(share*(1-share)))
 	}
-	return &table{Name: "Told apart from real rows", Words: 1, Head: []string{"", "figure"},
+	return &table{Name: "Distinguishable from real rows", Words: 1, Head: []string{"", "figure"},
 		Says: "A logistic regression tries to tell synthetic from real rows. Good is a pMSE near 0" + most +
 			" and a ratio near that of further rows of the same source. Bad is a large ratio: something about the " +
 			"rows gives them away, and with many rows little is enough.",
@@ -75,8 +75,8 @@ func regression(e *evaluate.Evaluation) *table {
 	t := &table{Name: "Predicting a number", Words: 1,
 		Head: []string{"Column predicted", "error, trained on synthetic", "error, trained on real",
 			"squared difference of coefficients"},
-		Says: "The root mean squared error of a linear regression on real test rows. Good is an error near the one " +
-			"of training on real rows, and coefficients that hardly differ."}
+		Says: "The root mean squared error of a linear regression on real test rows. A good error is near that of " +
+			"training on real rows, and the coefficients hardly differ."}
 	for _, r := range e.Regression {
 		t.Rows = append(t.Rows, []string{text.Shorten(r.Column, longestName), text.Figure(r.RMSESynthetic),
 			maybe(r.RMSEReal),
@@ -91,14 +91,14 @@ func closeness(e *evaluate.Evaluation) *table {
 		return nil
 	}
 	return &table{Name: "Closeness to single real rows", Words: 1, Head: []string{"", "training rows", "test rows"},
-		Says: "Test rows took no part in the training. Good: both columns alike, and the last two lines near 0.5. " +
-			"Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, which says " +
-			"that rows were remembered.",
+		Says: "Test rows were not used in the training. Good: both columns are similar, and the last two lines are " +
+			"near 0.5. Bad: more copies of training rows, shorter distances to them, or a figure well above 0.5, " +
+			"which means that rows were memorized.",
 		Rows: [][]string{
 			{"Synthetic rows that equal a row of these", text.Percent(c.CopiesTrain), text.Percent(c.CopiesTest)},
 			{"Median distance to the closest of these", text.Figure(c.DistanceTrain), text.Figure(c.DistanceTest)},
 			{"Share of synthetic rows that are closer to training rows", text.Score(c.CloserToTrain), ""},
-			{"AUROC of telling training from test rows (membership)", text.Score(c.MembershipAUROC), ""},
+			{"AUROC of distinguishing training from test rows (membership)", text.Score(c.MembershipAUROC), ""},
 		}}
 }
 
@@ -108,8 +108,8 @@ func imageQuality(e *evaluate.Evaluation) *table {
 		return nil
 	}
 	t := &table{Name: "Images", Words: 1, Head: []string{"", "synthetic", "real"},
-		Says: "Measured by a classifier trained on real images. Good are an accuracy and a score near those of real " +
-			"images, and a Fréchet distance near 0. These are not the figures of the Inception network.",
+		Says: "Measured by a classifier trained on real images. Good values: accuracy and score near those of real " +
+			"images, and a Fréchet distance near 0. The Inception network is not used.",
 		Rows: [][]string{
 			{"Accuracy on real images after training on these", text.Score(i.AccuracySynthetic),
 				text.Score(i.AccuracyReal)},

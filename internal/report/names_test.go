@@ -80,7 +80,7 @@ func TestAWidePageStaysSmall(t *testing.T) {
 	}
 	for _, want := range []string{
 		"40 others", "value 1 of…",
-		"such columns. So that the picture can be read, it shows the 30 with the largest differences",
+		"such columns. For readability, the picture shows the 30 with the largest differences",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

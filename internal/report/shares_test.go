@@ -21,7 +21,7 @@ func TestAgreement(t *testing.T) {
 	a := newAgreement([]Round{{Round: 0, Queries: 1, Answered: 1},
 		{Round: 5, Queries: 10, Answered: 4, Shares: &Shares{P10: -0.5, P90: 1.5}}}, true)
 	if !a.Drawn || a.Counts != "In 2 rounds, 5 of 11 questions were answered." ||
-		a.Missing != "Only the answers from round 5 on were kept." {
+		a.Missing != "Only answers from round 5 on were stored." {
 		t.Errorf("%+v", a)
 	}
 	if a.Outer != "M52.0 12.0H548.0L548.0 206.0H52.0Z" { // noise reaches from -0.5 to 1.5, the whole height

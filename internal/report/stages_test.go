@@ -16,11 +16,10 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 	fit := Round{Round: 4, Kind: "fit", Stage: "fit", Entries: 15, Queries: 1, Answered: 1}
 	const (
 		trained  = "In 1 round, all 64 questions were answered."
-		selected = "After the training 2 selections of one of the stored discriminators were made"
-		network  = "A network that rows are weighted by learned from 1 sum over samples of the records, each of 31 " +
-			"numbers with noise."
-		fifteen = "The coefficients of the regression that rows are weighted by, 15 numbers in all, were released " +
-			"with noise."
+		selected = "After the training, 2 selections of one of the stored discriminators were"
+		network  = "The weighting network learned from 1 sum over samples of the records, each of 31 numbers with " +
+			"noise."
+		fifteen = "The coefficients of the weighting regression, 15 numbers in total, were released with noise."
 	)
 	for name, c := range map[string]struct {
 		rounds []Round
@@ -32,7 +31,7 @@ func TestStagesAreNoRoundsOfTheTraining(t *testing.T) {
 		"all": {[]Round{start, votes, selection, selection, sum, fit}, "How far the teachers agreed",
 			[]string{"epsilon 0.5", trained, selected, network, fifteen}, nil},
 		"of embed": {[]Round{start, sum, fit}, "What was asked",
-			[]string{"One question was asked", network, fifteen}, []string{"were answered"}},
+			[]string{"There was one question", network, fifteen}, []string{"were answered"}},
 		"dpgan's training": {[]Round{step, step}, "What was asked",
 			[]string{"In 2 rounds, all 2 questions were answered."}, []string{"A network"}},
 	} {
@@ -60,7 +59,7 @@ func TestEarlierRunsAreNamed(t *testing.T) {
 		t.Errorf("a run by itself: %q", says)
 	}
 	p.Certificate.Earlier = []string{"first"}
-	if says := explained(t, p).Whom; !strings.Contains(says, "first too, from which this run went on") {
+	if says := explained(t, p).Whom; !strings.Contains(says, "first, which this run continued") {
 		t.Errorf("a stage: %q", says)
 	}
 }

@@ -59,12 +59,12 @@ func newUtilityTable(e *evaluate.Evaluation) *utilityTable {
 	t.Low, t.Guess = fmt.Sprintf("%.1f", lowest), place(0.5)
 	if v := e.RankingAgreement; v != nil {
 		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", text.Score(*v),
-			"The share of pairs of models that synthetic rows alone (C) put in the same order as real rows alone " +
+			"The share of pairs of models that have the same order on synthetic rows alone (C) as on real rows alone " +
 				"(A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."})
 	}
 	if v := e.ImportanceAgreement; v != nil {
-		t.Agreements = append(t.Agreements, finding{"Agreement on what matters", text.Score(*v),
-			"The share of pairs of columns that matter for the label in the same order in synthetic and in real " +
+		t.Agreements = append(t.Agreements, finding{"Agreement on column importance", text.Score(*v),
+			"The share of pairs of columns whose importance for the label has the same order in synthetic and real " +
 				"rows. 1 is ideal; 0.5 is chance."})
 	}
 	return t
@@ -78,12 +78,11 @@ func (t *utilityTable) settings() []finding {
 		name, says string
 	}{
 		{t.A, "A", "Trained on real rows and tested on real rows: the ceiling."},
-		{t.B, "B", "Trained on synthetic rows and tested on real rows: what the synthetic rows are worth."},
-		{t.C, "C", "Trained on synthetic rows and tested on synthetic rows: what somebody sees who has no real rows. " +
-			"It " +
-			misleads},
-		{t.Coin, coinFlips, "As B, with rows of the same run in which coins voted in place of teachers: " +
-			"what comes of learning nothing."},
+		{t.B, "B", "Trained on synthetic rows and tested on real rows: the value of the synthetic rows."},
+		{t.C, "C", "Trained on synthetic rows and tested on synthetic rows: the figure of a user without real rows. " +
+			"It " + misleads},
+		{t.Coin, coinFlips, "As B, with rows of the same run in which coins voted in place of teachers: the result " +
+			"of learning nothing."},
 	} {
 		if s.known {
 			list = append(list, finding{Name: s.name, Says: s.says})
@@ -93,8 +92,7 @@ func (t *utilityTable) settings() []finding {
 }
 
 // misleads accompanies every score of synthetic rows on synthetic rows.
-const misleads = "misleads: rows that are wrong, or all alike, are easy to predict from themselves and score high. " +
-	"Judge by B."
+const misleads = "misleads: rows that are wrong or very similar predict themselves well and score high. Use B."
 
 // Settings is settings, for the templates.
 func (t *utilityTable) Settings() []finding { return t.settings() }

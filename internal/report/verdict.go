@@ -49,12 +49,12 @@ type Rule struct {
 }
 
 // never is the use for which no synthetic rows are fit.
-const never = "nor ever for statements about single persons or rare groups, or for decisions about a person"
+const never = "and never for statements about single persons or rare groups, or for decisions about a person"
 
 // verdict follows from the figures of a page and the thresholds above.
 func (p Page) verdict(w words) Verdict {
 	if w.Coin {
-		return Verdict{Fit: "Fit for comparison alone: nothing was learned from real rows.",
+		return Verdict{Fit: "Fit only for comparison: nothing was learned from real rows.",
 			NotFit: "Not fit for any analysis, " + never + "."}
 	}
 	var v Verdict
@@ -70,20 +70,19 @@ func (p Page) verdict(w words) Verdict {
 	v.Fit, v.NotFit = "Fit for "+listed(fit)+", by the rules below.", "Not fit for "+listed(append(not, never))+"."
 	switch {
 	case len(v.Rules) == 0:
-		v.Fit = "Fit for trying out software and for preparing an analysis: no use was measured here, since nothing " +
-			"was compared with real rows."
+		v.Fit = "Fit for trying out software and for preparing an analysis; other uses were not measured, because " +
+			"nothing was compared with real rows."
 		if len(p.Figures) > 0 {
-			v.Fit = "Fit for trying out software and for preparing an analysis: no use was measured here. How far " +
-				"the rows are from the real ones was, and was paid for: it stands below."
+			v.Fit = "Fit for trying out software and for preparing an analysis; of other uses only the distance from " +
+				"the real rows was measured: see below."
 		}
 		v.NotFit = "Not fit for findings before they are checked on real rows, " + never + "."
 	case len(fit) == 0:
-		v.Fit = "Fit for trying out software and for preparing an analysis, and for nothing else that was measured " +
-			"here."
+		v.Fit = "Fit for trying out software and for preparing an analysis, and for no other measured use."
 	}
 	if p.guarantee().Strength() == meaning.Weak {
-		v.NotFit = strings.TrimSuffix(v.NotFit, ".") + "; and the protection is weak, so they are not fit for being " +
-			"given to anybody who may not see the real rows, unless somebody answers for that."
+		v.NotFit = strings.TrimSuffix(v.NotFit, ".") + "; the protection is weak, so do not share the rows with " +
+			"people who may not see the real rows, unless a responsible person decides to."
 	}
 	return v
 }
@@ -104,7 +103,7 @@ func listed(parts []string) string {
 	case last < 0:
 		return ""
 	case parts[last] == never && last == 0:
-		return "findings that nobody checks on real rows, " + never
+		return "findings that are not checked on real rows, " + never
 	case last == 0:
 		return parts[0]
 	case parts[last] == never:
@@ -146,7 +145,7 @@ func pairsOfColumns(e *evaluate.Evaluation) *Rule {
 		all.add(p.Score, p.Columns[:]...)
 	}
 	r := &Rule{
-		Use:    "how two columns go together",
+		Use:    "relations between two columns",
 		Figure: fmt.Sprintf("similarity %s, the worst pair %s", text.Score(*score), text.Score(all.worst)),
 		Needs:  fmt.Sprintf("a mean of %s, and %s of the worst", text.Score(leastOfReal), text.Score(leastPair)),
 		Fit:    *score >= leastOfReal && all.worst >= leastPair,
@@ -170,8 +169,8 @@ func occurrence(e *evaluate.Evaluation) *Rule {
 		return nil
 	}
 	return &Rule{
-		Use: "which values occur together",
-		Figure: fmt.Sprintf("%s of the rows have a combination of two values that none of %s has",
+		Use: "combinations of values",
+		Figure: fmt.Sprintf("%s of the rows have a combination of two values that does not occur in %s",
 			text.Percent(e.Unseen.Rows), text.Several(e.Unseen.Against, "real row")),
 		Needs: "at most " + text.Percent(mostUnseen),
 		Fit:   e.Unseen.Rows <= mostUnseen,

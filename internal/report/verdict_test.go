@@ -35,39 +35,44 @@ func TestVerdicts(t *testing.T) {
 		page     Page
 		fit, not string
 	}{
-		{"nothing compared", Page{Certificate: c}, "no use was measured here",
+		{"nothing compared", Page{Certificate: c}, "other uses were not measured, because",
 			"before they are checked on real rows, nor ever"},
 		{"coins", Page{Certificate: coin, Evaluation: &evaluate.Evaluation{
 			Columns: []evaluate.ColumnQuality{column(1)}}},
-			"Fit for comparison alone", "Not fit for any analysis"},
+			"Fit only for comparison", "Not fit for any analysis"},
 		{"weak", Page{Certificate: weak}, "trying out software", "the protection is weak"},
 		{"columns as good as real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Columns: []evaluate.ColumnQuality{column(0.88)}, Baselines: between}},
-			"Fit for shares and averages", "Not fit for findings that nobody checks"},
+			"Fit for shares and averages", "Not fit for findings that are not checked"},
 		{"columns without a baseline", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Columns: []evaluate.ColumnQuality{column(0.88)}}}, "nothing else", "Not fit for shares and averages"},
+			Columns: []evaluate.ColumnQuality{column(0.88)}}}, "no other measured use", "Not fit for shares and " +
+			"averages"},
 		{"one bad column", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Columns: []evaluate.ColumnQuality{column(1), column(1), column(1), column(1), column(0.79)}}},
-			"nothing else", "Not fit for shares and averages"},
+			"no other measured use", "Not fit for shares and averages"},
 		{"pairs like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.81)}, Baselines: between}},
-			"nothing else", "Not fit for how two columns"},
+			"no other measured use", "Not fit for relations between two columns"},
 		{"pairs like real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},
-			"Fit for how two columns go together", "nor ever"},
+			"Fit for relations between two columns", "and never"},
 		{"one bad pair", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Pairs: []evaluate.PairTrend{pair(1), pair(1), pair(0.69)}}}, "nothing else", "Not fit for how two columns"},
+			Pairs: []evaluate.PairTrend{pair(1), pair(1), pair(0.69)}}}, "no other measured use",
+			"Not fit for relations " +
+				"between two columns"},
 		{"predictions near real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Utility: models(&evaluate.Ranking{AUROC: 0.6}, 0.59)}}, "Fit for training models of the label", "nor ever"},
+			Utility: models(&evaluate.Ranking{AUROC: 0.6}, 0.59)}}, "Fit for training models of the label",
+			"and never"},
 		{"predictions far from real ones", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Utility: models(&evaluate.Ranking{AUROC: 0.9}, 0.75)}}, "nothing else", "Not fit for training models"},
+			Utility: models(&evaluate.Ranking{AUROC: 0.9}, 0.75)}}, "no other measured use", "Not fit for training " +
+			"models"},
 		{"predictions without a ceiling", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Utility: models(nil, 0.71)}}, "Fit for training models of the label", "nor ever"},
+			Utility: models(nil, 0.71)}}, "Fit for training models of the label", "and never"},
 		{"new combinations", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
-			Unseen: &evaluate.Unseen{Rows: 0.06}}}, "nothing else", "Not fit for which values occur together"},
+			Unseen: &evaluate.Unseen{Rows: 0.06}}}, "no other measured use", "Not fit for combinations of values"},
 		{"images", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Images: &evaluate.ImageQuality{AccuracySynthetic: 0.8, AccuracyReal: 0.95}}},
-			"Fit for training models that recognize images", "nor ever"},
+			"Fit for training models that recognize images", "and never"},
 	} {
 		got := verdictOf(t, v.page)
 		if !strings.Contains(got.Fit, v.fit) || !strings.Contains(got.NotFit, v.not) {

@@ -80,7 +80,8 @@ func TestEffectiveSampleSizeIsInAllThreeFiles(t *testing.T) {
 	testkit.Must(t, WriteMarkdown(&markdown, page))
 	testkit.Must(t, WriteJSON(&object, page))
 	for name, file := range map[string]string{"html": html.String(), "markdown": markdown.String()} {
-		for _, words := range []string{"Effective sample size", text.Figure(1234.5), "worth",
+		for _, words := range []string{"Effective sample size", text.Figure(1234.5), "as over that many rows of " +
+			"equal weight",
 			"17 rows have the weight 0"} {
 			if !strings.Contains(file, words) {
 				t.Errorf("%s: %q is missing", name, words)

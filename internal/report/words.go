@@ -48,8 +48,8 @@ func (p Page) explain() (words, error) {
 	c := p.Certificate
 	w := words{
 		One: c.One(),
-		Whom: "Every record in the training data is protected for itself. Somebody who has several records " +
-			"there is protected less: the protection weakens with each further record.",
+		Whom: "Every record in the training data is protected by itself. A person with several records is protected " +
+			"less: each further record weakens the protection.",
 		Coin:         c.Votes == certificate.VotesCoin,
 		Dependent:    c.Guarantee == certificate.DataDependent,
 		SharePercent: text.Percent(c.EpsilonSpent / c.Epsilon),
@@ -60,13 +60,13 @@ func (p Page) explain() (words, error) {
 		w.Whom = fmt.Sprintf("All records that share one value of %q are protected together, as one unit.", c.Unit)
 	}
 	if c.Overlap > 0 {
-		w.Whom += fmt.Sprintf(" A unit may be at up to %d of the sites. The noise is for all that it changes there.",
+		w.Whom += fmt.Sprintf(" A unit may be at up to %d of the sites. The noise covers all its changes there.",
 			c.Overlap)
 	}
 	if len(c.Earlier) > 0 {
 		w.Whom += fmt.Sprintf(
-			" The figures speak of %s too, from which this run went on: epsilon is the budget that all runs on "+
-				"these records share, and what was spent is that of these.", strings.Join(c.Earlier, ", "))
+			" The figures include %s, which this run continued: epsilon is the budget that all runs on these records "+
+				"share, and the spending is the total of these runs.", strings.Join(c.Earlier, ", "))
 	}
 	change := "left out or added"
 	if strings.Contains(c.Neighbouring, "replace") {
@@ -76,9 +76,8 @@ func (p Page) explain() (words, error) {
 		}
 	}
 	w.Meaning = fmt.Sprintf(
-		"If %s had been %s, then everything that can be seen in the released files or computed from them would have "+
-			"been at most %s times as likely, or as unlikely, as it is now. Only a remainder of probability %s "+
-			"(%s), at most, is exempt.",
+		"If %s had been %s, everything that can be seen in the released files or computed from them would have been "+
+			"at most %s times more or less likely than it is now. This may fail with a probability of at most %s (%s).",
 		w.One, change, factor(c.Epsilon), text.Figure(c.Delta), odds(c.Delta))
 	telling, err := c.Tell()
 	if err != nil {
@@ -137,14 +136,14 @@ func purpose(kind privacy.Kind) string {
 	case privacy.ConfidentGNMax:
 		return "the teachers' votes with noise, answered only where enough teachers agree"
 	case privacy.Laplace:
-		return "counts, or the coefficients that rows are weighted by, with noise"
+		return "counts, or the coefficients of the weighting regression, with noise"
 	case privacy.Gaussian:
-		return "sums, or the coefficients that rows are weighted by, with noise"
+		return "sums, or the coefficients of the weighting regression, with noise"
 	case privacy.SubsampledGaussian:
 		return "sums over random samples of the units, with noise"
 	case privacy.Exponential:
-		return "one of several discriminators, selected at random: those that tell synthetic from real rows better " +
-			"are more likely"
+		return "one of several discriminators, selected at random; those that distinguish synthetic from real rows " +
+			"better are more likely"
 	default:
 		return ""
 	}

@@ -41,7 +41,7 @@ type Fetched struct {
 // Check checks everything that needs no request.
 func (f Fetching) Check() error {
 	if _, err := os.Lstat(f.Out); !f.Force && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out: %s exists; name another path, or replace it with --force", f.Out)
+		return fmt.Errorf("--out: %s already exists; give another path, or replace it with --force", f.Out)
 	}
 	return nil
 }
@@ -57,13 +57,13 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 	}
 	file, err := renameio.NewPendingFile(at, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(at)))
 	if err != nil {
-		return none, fmt.Errorf("--out: %w; name a path in a folder that you may write to", err)
+		return none, fmt.Errorf("--out: %w; give a path in a writable folder", err)
 	}
 	defer file.Cleanup() //nolint:errcheck // what is left is a file of no use
 	size := int64(0)
 	err = q.Fetch(ctx, f.Run, func(bytes int64) (io.Writer, error) {
 		if bytes < 0 || bytes > proof.MaxBundle {
-			return nil, fmt.Errorf("a bundle of %d bytes is none", bytes)
+			return nil, fmt.Errorf("a bundle of %d bytes is not valid", bytes)
 		}
 		if err := file.Truncate(0); err != nil {
 			return nil, err
@@ -90,12 +90,12 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 	}
 	bundle, worst, err := genuine(file, size, roots, f.Run, known.GetRun().GetLedgerHead())
 	if err != nil {
-		return none, fmt.Errorf("what came is not what run %q gave out, and nothing was written: %w; have the folder "+
-			"at its worker looked at", f.Run, err)
+		return none, fmt.Errorf("the received files do not match run %q, and nothing was written: %w; have the "+
+			"folder at its worker checked", f.Run, err)
 	}
 	if worst != proof.Proven && !f.Unproven {
 		return none, fmt.Errorf("run %q is NOT PROVEN: a signature is missing, and nothing was written; ask its "+
-			"sites, or take it all the same with --unproven", f.Run)
+			"sites, or accept it with --unproven", f.Run)
 	}
 	if f.packed() {
 		err = f.place(file)
@@ -103,7 +103,7 @@ func (f Fetching) Fetch(ctx context.Context, q *student.Queue) (Fetched, error) 
 		err = unpack(bundle, f.Out, f.Force)
 	}
 	if err != nil {
-		return none, fmt.Errorf("write what came: %w", err)
+		return none, fmt.Errorf("write the received files: %w", err)
 	}
 	return Fetched{len(bundle), size, worst}, nil
 }
@@ -135,9 +135,9 @@ func genuine(came io.ReaderAt, size int64, roots *x509.CertPool, run, head strin
 	case found.Err() != nil:
 		return nil, "", found.Err()
 	case found.Run != run:
-		return nil, "", fmt.Errorf("it is of run %q", found.Run)
+		return nil, "", fmt.Errorf("it is for run %q", found.Run)
 	case found.Head != head:
-		return nil, "", errors.New("its ledger ends the run with another entry than that of the aggregator")
+		return nil, "", errors.New("its ledger ends the run with another entry than the aggregator's")
 	}
 	return bundle, found.Worst(), nil
 }

@@ -154,7 +154,7 @@ func TestWhatIsWritten(t *testing.T) {
 				if info, err := os.Stat(at); err == nil && info.IsDir() {
 					at = filepath.Join(at, proof.ManifestFile)
 				}
-				testkit.Same(t, "what was there", "mine", string(testkit.Read(t, at)))
+				testkit.Same(t, "the earlier files", "mine", string(testkit.Read(t, at)))
 			}
 		})
 	}
@@ -171,12 +171,12 @@ func TestWhatComesIsTheRuns(t *testing.T) {
 		want      string
 	}{
 		"as it was given out": {want: ""},
-		"another run's":       {run: "other", want: `it is of run "small"`},
-		"another ledger's":    {head: strings.Repeat("0", 64), want: "another entry than that of the aggregator"},
+		"another run's":       {run: "other", want: `it is for run "small"`},
+		"another ledger's":    {head: strings.Repeat("0", 64), want: "another entry than the aggregator's"},
 		"other rows": {want: "altered", alter: func(b proof.Bundle) {
 			b["synthetic.csv"] = []byte("age,label\n")
 		}},
-		"a file too many": {want: "x.csv: no signed list names it", alter: func(b proof.Bundle) {
+		"a file too many": {want: "x.csv: no signed list includes it", alter: func(b proof.Bundle) {
 			b["x.csv"] = []byte("x")
 		}},
 		"another authority's": {roots: x509.NewCertPool(), want: "signatures.json"},

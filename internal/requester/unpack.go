@@ -53,7 +53,7 @@ func unpack(b proof.Bundle, out string, force bool) error {
 	if err != nil {
 		if back := os.Rename(old, out); back != nil && !errors.Is(back, fs.ErrNotExist) {
 			kept = true
-			return fmt.Errorf("%w; what was there is in %s now", errors.Join(err, back), old)
+			return fmt.Errorf("%w; the earlier files are now in %s", errors.Join(err, back), old)
 		}
 		return err
 	}
@@ -84,7 +84,7 @@ func replaceable(b proof.Bundle, out string) error {
 			return err
 		}
 		if b[filepath.ToSlash(name)] == nil || !e.Type().IsRegular() {
-			return fmt.Errorf("%s is not a file of the bundle, and --force would remove it; name another folder", path)
+			return fmt.Errorf("%s is not a file of the bundle, and --force would remove it; give another folder", path)
 		}
 		return nil
 	})

@@ -47,8 +47,8 @@ func ProgressText(p *conclavev1.RunProgress) string {
 
 // BudgetText is the state of a dataset's budget on one line.
 func BudgetText(b *conclavev1.DatasetBudget) string {
-	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; "+
-		"%.4g with all that %d open and %d waiting runs may still spend; left for one more run: %.6g",
+	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; %.4g if %d open "+
+		"and %d waiting runs spend all they may; left for one more run: %.6g",
 		b.GetDataset(), b.GetEpsilon(), b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(),
 		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft()) + StudyText(b)
 }
@@ -59,7 +59,7 @@ func StudyText(b *conclavev1.DatasetBudget) string {
 	if of == nil {
 		return ""
 	}
-	return fmt.Sprintf("\nits runs must be of this study: %s; to the end of %s", of.Line(), of.Expires)
+	return fmt.Sprintf("\nits runs must belong to this study: %s; ends on %s", of.Line(), of.Expires)
 }
 
 // Notes are lines that say what delays a submitted run; none if nothing does.
@@ -71,11 +71,12 @@ func Notes(r *conclavev1.SubmitRunResponse) (notes []string) {
 	notes = append(notes, fmt.Sprintf("one more run at delta %g could have epsilon %.6g", r.GetRun().GetDelta(),
 		r.GetEpsilonLeft()))
 	if !r.GetFits() {
-		notes = append(notes, "it does not fit if all runs before it spend what they may: "+
-			"it ends as out of budget then, and nothing is spent for it")
+		notes = append(notes, "the budget may not suffice if all earlier runs spend what they may: then it ends as "+
+			"out of budget, at no cost")
 	}
 	if waits && r.GetBudget().GetWorkers() == 0 {
-		notes = append(notes, "no worker is connected: it waits until one is (student --config FILE, with queue: true)")
+		notes = append(notes, "no worker is connected, and the run waits for one (student --config FILE, with queue: "+
+			"true)")
 	}
 	return notes
 }
@@ -90,7 +91,7 @@ func QuorumText(q *conclavev1.Quorum) string {
 		{q.GetSitesNeeded(), q.GetSitesLive(), "member sites"},
 	} {
 		if of.live < of.needed {
-			return fmt.Sprintf("of the %d %s that it needs %d are connected now: it cannot begin before more are\n",
+			return fmt.Sprintf("the run needs %d %s, and %d are connected now; it starts when enough are connected\n",
 				of.needed, of.what, of.live)
 		}
 	}

@@ -9,9 +9,10 @@ import (
 // There is no line about the quorum for a run that could begin, or if the aggregator sends none.
 func TestWordsAboutAQuorum(t *testing.T) {
 	for want, q := range map[string]*conclavev1.Quorum{
-		"of the 10 teachers that it needs 9 are connected now: it cannot begin before more are\n": {
+		"the run needs 10 teachers, and 9 are connected now; it starts when enough are connected\n": {
 			TeachersNeeded: 10, TeachersLive: 9},
-		"of the 2 member sites that it needs 0 are connected now: it cannot begin before more are\n": {SitesNeeded: 2},
+		"the run needs 2 member sites, and 0 are connected now; it starts when enough are " +
+			"connected\n": {SitesNeeded: 2},
 	} {
 		if got := QuorumText(q); got != want {
 			t.Errorf("%v: %q", q, got)

@@ -69,7 +69,7 @@ func (j *Job) rows(ctx context.Context, l learned, session *pipeline.Session) (*
 		if table == nil || tableErr != nil {
 			return nil, errors.Join(err, tableErr)
 		}
-		session.Note("The stage after that failed, and the rows are as they were before it.")
+		session.Note("The next stage failed, and the rows are those before it.")
 		return &results.Made{Table: table, Unweighted: table, Notes: session.Notes}, err
 	}
 	if err != nil {

@@ -98,9 +98,8 @@ func (j *Job) Round() *conclavev1.Round {
 }
 
 // ErrStopped says that the caller's context ended before the run did.
-var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder: it continues " +
-	"from " +
-	"its checkpoint, and what was released is not charged again")
+var ErrStopped = errors.New("stopped; start it again with the same configuration and output folder to continue from " +
+	"its checkpoint; releases are not charged again")
 
 // Execute prepares the spec and runs it; see [Job.Execute].
 func Execute(ctx context.Context, s *runfile.Spec, o Options) (*results.Result, error) {
@@ -217,7 +216,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 		return nil, nil, err
 	}
 	if restored {
-		o.Log.Info("going on from the checkpoint", zap.String("file", checkpoint))
+		o.Log.Info("continuing from the checkpoint", zap.String("file", checkpoint))
 		lines, err := o.Client.Ledger(ctx, s.Name)
 		if err != nil {
 			return nil, nil, err
@@ -242,7 +241,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if student.NothingMore(err) && status.Round > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
-		o.Log.Warn("nothing more can be asked; finishing with what was learned", zap.Error(err))
+		o.Log.Warn("the budget is used; finishing with what was learned", zap.Error(err))
 		return learner, ask, nil
 	}
 	if student.NothingMore(err) || errors.Is(err, pipeline.ErrDiverged) {

@@ -180,8 +180,8 @@ func (f *Forecast) addMessages(
 	// the largest that are accepted
 	sum := &conclavev1.Sum{Run: s.Name, Values: slices.Repeat([]int64{1 << 53}, p.Classes)}
 	first := Message{"class counts",
-		fmt.Sprintf("%d numbers: how many units the site has of each class; the aggregator sees them, and releases "+
-			"their sum with noise only", p.Classes),
+		fmt.Sprintf("%d numbers: the number of units of each class at the site; the aggregator sees them, and "+
+			"releases only their noisy sum", p.Classes),
 		1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Sum{Sum: sum}, Attempt: math.MaxUint32})}
 	if p.Start != nil {
 		l := largestStart(s, schema, p)
@@ -192,7 +192,7 @@ func (f *Forecast) addMessages(
 		{"hello", "names of dataset, site and node, number of teachers, hash of the schema, keyed fingerprint of the " +
 			"partition manifest; once per connection",
 			1, proto.Size(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: hello}})},
-		{"permit", "that the site permits the run as things are; once per connection", 1,
+		{"permit", "that the site currently permits the run; once per connection", 1,
 			proto.Size(&conclavev1.WorkRequest{Attempt: math.MaxUint32, Message: &conclavev1.WorkRequest_Permitted{
 				Permitted: &conclavev1.Permitted{Run: s.Name, Key: largestKey(node.Site, g)},
 			}})},
@@ -215,7 +215,7 @@ func (f *Forecast) addMessages(
 		}
 	}
 	f.Leaving = append(f.Leaving,
-		Message{"refusal", "why a round is not answered, in words that hold no data; only when something is wrong", 0,
+		Message{"refusal", "why a round is not answered, in words without data; only if there is a problem", 0,
 			0})
 }
 

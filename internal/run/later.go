@@ -58,18 +58,18 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, err
 	}
 	if len(finished.Certificate.Earlier) > 0 {
-		return nil, fmt.Errorf("%s holds stages of run %q; name the folder of that run: its generators are there",
+		return nil, fmt.Errorf("%s has stages of run %q; give the folder of that run, which has its generators",
 			o.From, finished.Certificate.Earlier[0])
 	}
 	path := o.Run
 	record, err := results.ReadRecord(o.From)
 	if err == nil && record.Name != "" && record.Name != finished.Certificate.Run {
-		return nil, fmt.Errorf("%s holds free stages (%s) of run %q; name the folder of that run: its "+
-			"generators are there", o.From, record.Name, finished.Certificate.Run)
+		return nil, fmt.Errorf("%s has free stages (%s) of run %q; give the folder of that run, which has its "+
+			"generators", o.From, record.Name, finished.Certificate.Run)
 	}
 	if path == "" {
 		if err != nil {
-			return nil, fmt.Errorf("%s does not say where its run.yaml is (%w); name it with --run", o.From, err)
+			return nil, fmt.Errorf("%s does not contain the path of its run.yaml (%w); give it with --run", o.From, err)
 		}
 		path = record.Run
 	}
@@ -78,14 +78,14 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, err
 	}
 	if spec.Name != finished.Certificate.Run {
-		return nil, fmt.Errorf("%s is of run %q, %s holds run %q; name the run.yaml of the finished run with --run",
+		return nil, fmt.Errorf("%s is for run %q, but %s has run %q; give the run.yaml of the finished run with --run",
 			path, spec.Name, o.From, finished.Certificate.Run)
 	}
 	if schema, err := partition.LoadSchema(spec.Schema); err != nil {
 		return nil, err
 	} else if schema.SHA256 != finished.Certificate.SchemaSHA256 {
-		return nil, fmt.Errorf("%s names the schema %s, which is not that of the run in %s; name the run.yaml of the "+
-			"finished run with --run, or put its schema back", path, spec.Schema, o.From)
+		return nil, fmt.Errorf("%s uses the schema %s, which is not that of the run in %s; give the run.yaml of the "+
+			"finished run with --run, or restore its schema", path, spec.Schema, o.From)
 	}
 	// The run as it was executed; stages and later options may have changed since.
 	first := runfile.DefaultSpec()
@@ -105,7 +105,7 @@ func NewLater(o LaterOptions) (*Later, error) {
 		return nil, err
 	}
 	if job.Schema.SHA256 != finished.Certificate.SchemaSHA256 {
-		return nil, fmt.Errorf("%s is not the schema of the finished run; put it back", spec.Schema)
+		return nil, fmt.Errorf("%s is not the schema of the finished run; restore it", spec.Schema)
 	}
 	l := &Later{First: job, from: o.From, coin: finished.Certificate.Votes == certificate.VotesCoin}
 	// The run itself stays unchanged; the rest may have changed.
@@ -143,8 +143,8 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 		s.Name = spec.Name + "." + stage
 	}
 	if kept, keeps := s.Kept(); keeps && kept == 0 && s.NeedsDiscriminators() {
-		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and kept no discriminators; stages that need them "+
-			"follow a run that keeps some", spec.Name, s.Pipeline)
+		return nil, fmt.Errorf("run %q had %s.student.keep: 0 and stored no discriminators; these stages need a run "+
+			"that stores some", spec.Name, s.Pipeline)
 	}
 	for _, stage := range pipelines.Stages {
 		if stage.Measure != nil { // what the run itself paid for concerns other rows
@@ -165,11 +165,11 @@ func (l *Later) stages(spec *runfile.Spec, first *Job, o LaterOptions) (*Job, er
 	paid := len(shares(s, first.Schema)) > 0
 	switch {
 	case paid && o.Epsilon == 0:
-		return nil, fmt.Errorf("%s has a price; say with --epsilon what it may spend of what is left of the "+
-			"dataset's budget", stage)
+		return nil, fmt.Errorf("%s is not free; set with --epsilon what it may spend of the dataset's remaining "+
+			"budget", stage)
 	case !paid && o.Epsilon > 0 && !s.Release.Private:
-		return nil, fmt.Errorf("%s takes real rows without noise, NOT PRIVATE, and nothing of the budget; leave "+
-			"out --epsilon", stage)
+		return nil, fmt.Errorf("%s uses real rows without noise, NOT PRIVATE, and no budget; leave out "+
+			"--epsilon", stage)
 	case !paid && o.Epsilon > 0:
 		return nil, fmt.Errorf("%s costs nothing; leave out --epsilon", stage)
 	case o.Epsilon > 0:
@@ -246,12 +246,12 @@ func (l *Later) execute(ctx context.Context, o Options) (*results.Result, error)
 	of.notes, of.earlier = &notes, []string{l.First.Spec.Name}
 	opened, err := o.Client.OpenRun(ctx, l.runSpec(o.Dataset))
 	if errors.Is(err, student.ErrRunExists) {
-		return nil, fmt.Errorf("%w; --name gives the stage's run another one", err)
+		return nil, fmt.Errorf("%w; give the stage's run another name with --name", err)
 	} else if errors.Is(err, student.ErrStudy) {
 		return nil, err
 	} else if errors.Is(err, student.ErrOverBudget) || errors.Is(err, student.ErrRefused) {
-		return nil, fmt.Errorf("%w; what a run leaves to stages is set before it: privacy.dataset in the run.yaml of "+
-			"a local run, the dataset's budget at an aggregator", err)
+		return nil, fmt.Errorf("%w; to leave budget for stages, set it before the run: privacy.dataset in the "+
+			"run.yaml of a local run, or the dataset's budget at an aggregator", err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -283,8 +283,8 @@ func (l *Later) restore(ctx context.Context) (pipeline.Student, error) {
 		return nil, err
 	}
 	if !restored {
-		return nil, fmt.Errorf("%s is not there, and with it what the student learned: %w; stages after a run "+
-			"need its state", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s is missing, and with it the student's state: %w; stages after a run need its "+
+			"state", path, fs.ErrNotExist)
 	}
 	return learner, ctx.Err()
 }

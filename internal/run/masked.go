@@ -44,8 +44,8 @@ func (f *Forecast) addMasked(g *masking.Group) error {
 	for i := range f.Leaving {
 		what, _, seen := strings.Cut(f.Leaving[i].Content, "; the aggregator sees")
 		if seen {
-			f.Leaving[i].Content = what + fmt.Sprintf("; with a share of the noise and under masks: the aggregator "+
-				"sees the noisy total of %d sites or more alone", g.Quorum)
+			f.Leaving[i].Content = what + fmt.Sprintf("; with a share of the noise and masks: the aggregator sees "+
+				"only the noisy total of at least %d sites", g.Quorum)
 		}
 	}
 	return nil
@@ -67,11 +67,11 @@ func openingMessages(run string, g *masking.Group, times int) []Message {
 		return proto.Size(m)
 	}
 	return []Message{
-		{"agreement", "for each other site in the sum a tag of which sites are in it", times, sized(
+		{"agreement", "for each other site in the sum, a tag of the sites in it", times, sized(
 			&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Agreed{Agreed: &conclavev1.Agreed{Run: run,
 				Round: math.MaxUint32, Tags: slices.Repeat([][]byte{make([]byte, 32)}, len(g.Members)-1)}}})},
-		{"seeds", "random seeds: that of the node's own mask, and those shared with sites that are not in the sum; " +
-			"they open the total, and nothing else", times, sized(&conclavev1.WorkRequest{
+		{"seeds", "random seeds of the node's own mask, and of the masks shared with sites that are not in the sum; " +
+			"they open only the total", times, sized(&conclavev1.WorkRequest{
 			Message: &conclavev1.WorkRequest_Revealed{Revealed: &conclavev1.Revealed{Run: run, Round: math.MaxUint32,
 				Own: make([]byte, 32), Lost: lost}}})},
 	}

@@ -67,7 +67,7 @@ func TestForeignResultsStay(t *testing.T) {
 		"report.json", "model"} {
 		out := write(t, map[string]string{name: "mine"})
 		if _, err := j.Execute(t.Context(), Options{Out: out}); err == nil ||
-			!strings.Contains(err.Error(), name+" exists and is not of a run") {
+			!strings.Contains(err.Error(), name+" exists and does not belong to a run") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if entries, err := os.ReadDir(out); err != nil || len(entries) != 1 {

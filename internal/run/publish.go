@@ -64,7 +64,7 @@ func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed
 		_, err := o.Client.CloseRun(ctx, j.Spec.Name, nil)
 		return errors.Join(failed, err)
 	}
-	what := "the rows in %s are of the stages before it"
+	what := "the rows in %s are from the stages before it"
 	if rest == nil {
 		table, err := l.model.Sample(j.Spec.Release.Rows, nil, rand.New(rand.NewPCG(j.Spec.Seed, 0xda7a)))
 		if err != nil {
@@ -72,8 +72,8 @@ func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed
 			return errors.Join(failed, err, closed)
 		}
 		rest = &results.Made{Table: table,
-			Notes: []string{"The stages after the training failed, and the rows are as they were before them."}}
-		what = "the rows of the last generator are in %s, without the stages"
+			Notes: []string{"The stages after the training failed, and the rows are those before them."}}
+		what = "%s has the rows of the last generator, without the stages"
 	}
 	result, err := j.publish(ctx, l, rest, j.Spec.Name, sealing, o)
 	if err != nil {
@@ -83,8 +83,8 @@ func (j *Job) salvage(ctx context.Context, l learned, rest *results.Made, failed
 	if later {
 		return failed
 	}
-	return fmt.Errorf("%w, and epsilon %.4g is spent: fix the options and try the stages on it with conclave post "+
-		"--from or conclave weights --from, free ones at no cost", failed, result.EpsilonSpent)
+	return fmt.Errorf("%w, and epsilon %.4g is spent: fix the options and run the stages again with conclave post "+
+		"--from or conclave weights --from; free stages cost nothing", failed, result.EpsilonSpent)
 }
 
 // publish ends a run, and writes all files that it paid for.

@@ -63,7 +63,7 @@ func TestFiguresOfQualityThatCannotBe(t *testing.T) {
 	}
 	s := runOf(t, "pipeline: embed\nteachers: 40\nquality: {budget: 0.1}\n")
 	if err := s.CheckStages(partitiontest.Schema(t, imageSchema)); err == nil ||
-		!strings.Contains(err.Error(), "quality.budget: the figure is of columns") {
+		!strings.Contains(err.Error(), "quality.budget: the quality figure is for tables") {
 		t.Errorf("images: %v", err)
 	}
 }

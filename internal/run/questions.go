@@ -58,7 +58,7 @@ func Questions(s *runfile.Spec, schema *partition.Schema, node Node) (*conclavev
 	// Hello and permit come first, and a refusal comes last.
 	answers := f.Leaving[2 : len(f.Leaving)-1]
 	if len(answers) != len(questions) {
-		return nil, nil, errors.New("the forecast of the run does not fit its questions")
+		return nil, nil, errors.New("the forecast of the run does not match its questions")
 	}
 	for i := range questions {
 		questions[i].Answer = answers[i]

@@ -44,16 +44,16 @@ func TestRunsThatCannotWork(t *testing.T) {
 	}{
 		// Votes.
 		{schemaText, votes + "privacy: {epsilon: 1e-5, delta: 1e-5}",
-			"pategan.class_share: 0.02 of privacy.epsilon 1e-05 is too little to pay for the class shares"},
+			"pategan.class_share: 0.02 of privacy.epsilon 1e-05 is too small to pay for the class shares"},
 		{schemaText, votes + "privacy: {epsilon: 1e-5, delta: 1e-5}\npategan: {class_share: 0.5}", ""},
 		{schemaText, votes + "pategan: {class_share: 1e-7}", "pategan.class_share: 1e-07"},
 		{schemaText, votes + "pategan: {class_share: 1e-7}", "raise either"},
-		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 50}", "pategan.noise: 50 is too dear for one round " +
-			"of 64 queries"},
+		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 50}", "pategan.noise: 50 is too expensive for one " +
+			"round of 64 queries"},
 		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 50}", "lambda of lnmax falls"},
 		{schemaText, votes + "pategan: {mechanism: lnmax, noise: 1e-13}", "lambda"},
 		{schemaText, votes + "pategan: {noise: 0.5}", "pategan.noise: 0.5 is below 1"},
-		{schemaText, votes + "pategan: {noise: 2}", "set pategan.noise"},
+		{schemaText, votes + "pategan: {noise: 2}", "change pategan.noise"},
 		{schemaText, votes + "pategan: {noise: 10, labels: 2}", ""},
 		{schemaText, votes + "pategan: {noise: 60, labels: 100000}", ""},
 		{schemaText, votes + "pategan: {noise: 1e12}", "sigma"},
@@ -61,12 +61,12 @@ func TestRunsThatCannotWork(t *testing.T) {
 
 		// Gradients.
 		{wideText, gpate + "gpate: {noise: 6, rounds: 1000}", ""},
-		{wideText, gpate + "gpate: {noise: 0.5}", "run.yaml: gpate.noise: 0.5 is too dear for one round"},
-		{wideText, gpate + "gpate: {noise: 0.5}", "set gpate.noise otherwise"},
+		{wideText, gpate + "gpate: {noise: 0.5}", "run.yaml: gpate.noise: 0.5 is too expensive for one round"},
+		{wideText, gpate + "gpate: {noise: 0.5}", "change gpate.noise"},
 		{wideText, gpate + "gpate: {noise: 1e-9}", "gradients: "},
 		{wideText, gpate + "gpate: {noise: 1e9}", "gradients: "},
 		{wideText, gpate + "gpate: {answers: histogram, mechanism: gnmax, directions: 3, records: 12, noise: 2}",
-			"gpate.noise: 2 is too dear for one round of 36 queries"},
+			"gpate.noise: 2 is too expensive for one round of 36 queries"},
 		{wideText, gpate + "gpate: {answers: histogram, mechanism: gnmax, noise: 0.5}", "gpate.noise: 0.5 is below 1"},
 		{wideText, gpate + "gpate: {answers: histogram, mechanism: gnmax, noise: 1e12}", "gradients: "},
 		{wideText, gpate + "gpate: {answers: winner, mechanism: confident-gnmax, noise: 100, threshold_noise: 1e-4}",
@@ -79,7 +79,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{imageSchema, gpate + "gpate: {teacher: {cosines: 3}}", ""},
 		{odd, gpate + "gpate: {teacher: {cosines: 2}, student: {generator: convolution}}",
 			"gpate.student: a generator of kind convolution cannot make images of 7 x 3"},
-		{channels, gpate + "gpate: {teacher: {cosines: 2}}", "images of 2 channels cannot be shown"},
+		{channels, gpate + "gpate: {teacher: {cosines: 2}}", "images of 2 channels are not supported"},
 		{imageSchema, gpate + "gpate: {teacher: {cosines: 2}}\nevaluate: {test: other-images.idx}", "other-images.idx"},
 		{imageSchema, gpate + "evaluate: {test: other-images.idx, models: [all]}", "evaluate.models"},
 		{imageSchema, gpate + "evaluate: {test: other-images.idx}\nrelease: {rows: 1}",
@@ -102,9 +102,9 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{wideText, embed + "embed: {noise: 5}", ""},
 		{unlabelled, embed, ""},
 		{single, embed + "warm_start: {embed: 0}", ""},
-		{wideText, embed + "embed: {noise: 3.7}", "run.yaml: embed.noise: 3.7 is too little"},
-		{wideText, embed + "embed: {noise: 1e-9}", "embed.noise: 1e-09 is too little"},
-		{wideText, embed + "embed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too much"},
+		{wideText, embed + "embed: {noise: 3.7}", "run.yaml: embed.noise: 3.7 is too small"},
+		{wideText, embed + "embed: {noise: 1e-9}", "embed.noise: 1e-09 is too small"},
+		{wideText, embed + "embed: {noise: 1e10}", "run.yaml: embed.noise: 1e+10 is too large"},
 		{imageSchema, embed + "embed: {features: {columns: 1}}",
 			"run.yaml: embed.features: columns and pairs are for tables only"},
 		{wideText, embed + "warm_start: {embed: 0.5}", "warm_start.embed: 0.5"},
@@ -139,7 +139,8 @@ func TestRunsThatCannotWork(t *testing.T) {
 
 		// Prices and noise of stages:
 		{schemaText, mlp + "weighting: {mlp: {rate: 1e-9, steps: 5}}",
-			"weighting.mlp.rate: 1e-09 over 5 steps takes a unit with a probability below privacy.delta"},
+			"weighting.mlp.rate: with 1e-09 and 5 steps, the probability that a unit is used at all is below " +
+				"privacy.delta"},
 		{schemaText, mlp + "weighting: {share: 1e-5}",
 			"weighting.mlp: 200 steps at rate 0.1 need a noise multiplier of"},
 		{schemaText, fitted + "weighting: {share: 1e-14}", "weighting.share"},
@@ -151,16 +152,16 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{wideOf(38), fitted + "weighting: {noise: norm-gamma}", "41"},
 		{wideOf(20), fitted + "weighting: {noise: norm-gamma, squares: true}", "43"},
 		{wideOf(397), fitted, ""},
-		{wideOf(398), fitted, "have 401 features and 400 coefficients at most"},
+		{wideOf(398), fitted, "401 features, and the maximum is 400 coefficients"},
 		{wideOf(200), fitted + "weighting: {noise: laplace, squares: true}", "have 403 features"},
 		{wideOf(397), fitted + "weighting: {noise: laplace}", ""},
 
 		// Stages that the schema does not allow.
-		{weight, "weights: dp-mlp", `run.yaml: weights: dp-mlp: weights of rows stand in a column "weight": the ` +
+		{weight, "weights: dp-mlp", `run.yaml: weights: dp-mlp: weights of rows need a column "weight": the ` +
 			"schema has a column of this name"},
 		{weight, "weights: dp-mlp\nweighting: {use: resample}", ""},
 		{imageSchema, gpate + "weights: dp-mlp",
-			"run.yaml: weights: dp-mlp: rows of images are not weighted; use none"},
+			"run.yaml: weights: dp-mlp: images cannot be weighted; use none"},
 		{imageSchema, dpgan + "post: [pgb]\npgb: {private: false}\nrelease: {private: false}\n" +
 			"evaluate: {train: x, test: y}", "run.yaml: pgb.private: false is for tables"},
 	} {

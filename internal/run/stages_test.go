@@ -59,10 +59,10 @@ func TestStagesThatCannotWork(t *testing.T) {
 		boosted + "pgb: {rate: -1}\n":            "pgb.rate: -1",
 		boosted + "pgb: {rate: .inf}\n":          "pgb.rate: +Inf",
 		boosted + "pgb: {epsilon: 1}\n":          `unknown field "epsilon"`,
-		boosted + "pgb: {private: false}\n": "pgb.private: false is NOT PRIVATE, and the " +
-			"release is marked private; set release.private: false",
-		boosted + "pgb: {private: false}\nrelease: {private: false}\n": "pgb.private: false takes the real rows of " +
-			"evaluate.train; name them",
+		boosted + "pgb: {private: false}\n": "pgb.private: false is NOT PRIVATE, but the release is marked private; " +
+			"set release.private: false",
+		boosted + "pgb: {private: false}\nrelease: {private: false}\n": "pgb.private: false needs the real rows of " +
+			"evaluate.train; set it",
 		gan + "post: [drs]\ndrs: {percentile: 101}\n": "drs.percentile: 101",
 		gan + "post: [drs]\ndrs: {percentile: -1}\n":  "drs.percentile: -1",
 		gan + "post: [drs]\ndrs: {tries: 0}\n":        "drs.tries: 0",
@@ -70,17 +70,17 @@ func TestStagesThatCannotWork(t *testing.T) {
 		weighted("ji-elkan"): `weights: "ji-elkan" is not a method; use none, discriminator, ` +
 			"logreg-noised, logreg-debiased, dp-mlp, logreg, mlp",
 		weighted(`""`): `weights: "" is not a method`,
-		weighted("logreg"): "weights: logreg is NOT PRIVATE, and the release is marked private; set " +
-			"release.private: false for a comparison, or use logreg-debiased",
+		weighted("logreg"): "weights: logreg is NOT PRIVATE, but the release is marked private; set release.private: " +
+			"false for a comparison, or use logreg-debiased",
 		weighted("mlp"): "weights: mlp is NOT PRIVATE",
-		weighted("mlp") + "release: {private: false}\n": "weights: mlp takes the real rows of " +
-			"evaluate.train; name them",
-		weighted("logreg") + "release: {private: false}\n": "weights: logreg takes the real rows of evaluate.train",
-		boosted + "weights: discriminator\n": "weights: discriminator: post: pgb has chosen rows by " +
-			"discriminators already",
-		gan + "post: [drs]\nweights: discriminator\n": "weights: discriminator: post: drs has chosen rows",
+		weighted("mlp") + "release: {private: false}\n": "weights: mlp needs the real rows of evaluate.train; " +
+			"set it",
+		weighted("logreg") + "release: {private: false}\n": "weights: logreg needs the real rows of evaluate.train",
+		boosted + "weights: discriminator\n": "weights: discriminator: post: pgb already selects rows by " +
+			"discriminators",
+		gan + "post: [drs]\nweights: discriminator\n": "weights: discriminator: post: drs already selects rows",
 
-		weighted("dp-mlp") + "weighting: {use: both}\n": `weighting.use: "both" is not known; ` +
+		weighted("dp-mlp") + "weighting: {use: both}\n": `weighting.use: "both" is unknown; ` +
 			"use column or resample",
 		weighted("dp-mlp") + "weighting: {pool: 0}\n":             "weighting.pool: 0 is not between 1 and 100",
 		weighted("dp-mlp") + "weighting: {pool: 101}\n":           "weighting.pool: 101 is not",
@@ -93,7 +93,7 @@ func TestStagesThatCannotWork(t *testing.T) {
 		weighted("logreg-noised") + "weighting: {lambda: -1}\n":   "weighting.lambda: -1 is not between 0 (chosen) and",
 		weighted("logreg-noised") + "weighting: {lambda: .inf}\n": "weighting.lambda: +Inf is not",
 		weighted("logreg-noised") +
-			"weighting: {noise: uniform}\n": `weighting.noise: "uniform" is not known; ` +
+			"weighting: {noise: uniform}\n": `weighting.noise: "uniform" is unknown; ` +
 			"use gaussian, laplace or norm-gamma",
 		weighted("logreg-noised") +
 			"weighting: {bound: 0.5}\n": "weighting.bound: 0.5 is not 0 (none) or between 1 and",
@@ -213,7 +213,7 @@ func TestTrainingMayNotUseUpWhatStagesNeed(t *testing.T) {
 	} {
 		if _, err := NewPlan(runOf(t, votes, few, noise, stages), schema); (err == nil) != fits || err != nil &&
 			(!errors.Is(err, privacy.ErrOverBudget) ||
-				!strings.Contains(err.Error(), "do not fit the budget together")) {
+				!strings.Contains(err.Error(), "exceed the budget together")) {
 			t.Errorf("%q: %v", stages, err)
 		}
 	}

@@ -88,7 +88,7 @@ func WriteUpload(dir string, runFile, schema, study []byte) (path string, err er
 		return "", fmt.Errorf("run.yaml: %w", err)
 	}
 	if (spec.Study == "") != (len(study) == 0) {
-		return "", errors.New("run.yaml: study: give the file of the study where it names one, and nowhere else")
+		return "", errors.New("run.yaml: study: submit a study exactly if run.yaml names one")
 	}
 	return filepath.Join(dir, submittedRun), (&Submission{Spec: spec, RunFile: beside, Schema: schema,
 		Study: study}).Write(dir)
@@ -97,7 +97,7 @@ func WriteUpload(dir string, runFile, schema, study []byte) (path string, err er
 // ParseSubmission reads a submission from another machine. It trusts no part of it, and touches no file.
 func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, error) {
 	if len(runFile) > maxSubmittedRun || len(schema) > maxSubmittedSchema {
-		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the queue takes %d and %d", len(runFile),
+		return nil, fmt.Errorf("the run.yaml has %d bytes and the schema %d; the maximum is %d and %d", len(runFile),
 			len(schema), maxSubmittedRun, maxSubmittedSchema)
 	}
 	spec := runfile.DefaultSpec()
@@ -120,14 +120,14 @@ func ParseSubmission(name string, runFile, schema, study []byte) (*Submission, e
 		return nil, fmt.Errorf("run.yaml: %w", err)
 	}
 	if spec.Name != name {
-		return nil, fmt.Errorf("run.yaml is of run %q, and run %q was submitted", spec.Name, name)
+		return nil, fmt.Errorf("run.yaml is for run %q, but run %q was submitted", spec.Name, name)
 	}
 	if spec.Schema != submittedSchema {
-		return nil, fmt.Errorf("schema: %q; a run of the queue has its schema beside it, in %s", spec.Schema,
+		return nil, fmt.Errorf("schema: %q; a queued run must have its schema next to it, in %s", spec.Schema,
 			submittedSchema)
 	}
 	if spec.Study != "" && spec.Study != submittedStudy {
-		return nil, fmt.Errorf("study: %q; a run of the queue has its study beside it, in %s", spec.Study,
+		return nil, fmt.Errorf("study: %q; a queued run must have its study next to it, in %s", spec.Study,
 			submittedStudy)
 	}
 	if schemaErr != nil {
@@ -171,8 +171,8 @@ func withFilesBeside(text string) ([]byte, error) {
 			ok = after.Parse(changed) == nil && reflect.DeepEqual(spec, after)
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s: write `%s: PATH` on a line of its own, so that it can be replaced by that of "+
-				"the copy that goes along", b.field, b.field)
+			return nil, fmt.Errorf("%s: write `%s: PATH` on a line of its own, because submit replaces the "+
+				"path", b.field, b.field)
 		}
 		text = changed
 	}
@@ -182,7 +182,7 @@ func withFilesBeside(text string) ([]byte, error) {
 // Write writes the files to a folder, which it creates if needed.
 func (s *Submission) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the run's folder: %w", err)
+		return fmt.Errorf("create the run's folder: %w", err)
 	}
 	files := map[string][]byte{submittedRun: s.RunFile, submittedSchema: s.Schema}
 	if s.Spec.Study != "" {
@@ -226,7 +226,7 @@ func (s *Submission) Job(dir string, agreed *conclavev1.RunSpec) (*Job, error) {
 		{"study.sha256", own.GetStudy().GetSha256(), agreed.GetStudy().GetSha256()},
 	} {
 		if f.own != f.other {
-			return nil, fmt.Errorf("%s: the run.yaml says %v, and the run was submitted with %v", f.field, f.own,
+			return nil, fmt.Errorf("%s: the run.yaml says %v, but the run was submitted with %v", f.field, f.own,
 				f.other)
 		}
 	}

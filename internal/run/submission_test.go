@@ -89,10 +89,10 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 		t.Errorf("the folder's own file: %v", err)
 	}
 	for want, c := range map[string]struct{ runFile, study string }{
-		"has its study beside it":         {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
+		"have its study next to it":       {replaced(t, string(s.RunFile), "study.yaml", "/etc/passwd"), studyText},
 		"study: ":                         {string(s.RunFile), ""},
 		"pipeline: study heart":           {string(s.RunFile) + "pipeline: gpate\n", studyText},
-		"more than the budget of study":   {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
+		"exceeds the budget of study":     {string(s.RunFile), replaced(t, studyText, "epsilon: 2", "epsilon: 0.5")},
 		"study.sha256: the run.yaml says": {string(s.RunFile), studyText + "# other\n"},
 		`does not allow stage "selections"`: {string(s.RunFile) + "pipeline: pategan\npost: [pgb]\n",
 			studyText},
@@ -114,16 +114,16 @@ func TestAStudyGoesAlongWithItsRun(t *testing.T) {
 
 func TestRunsThatCannotBeSubmitted(t *testing.T) {
 	for want, text := range map[string]string{
-		"data: names files":                good + "data: [{site: north, file: a.csv}]\n",
-		"evaluate.test: names files":       good + "evaluate: {test: a.csv}\n",
-		"evaluate.train: names files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
-		"evaluate.coin_flips: names files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
+		"data: files":                good + "data: [{site: north, file: a.csv}]\n",
+		"evaluate.test: files":       good + "evaluate: {test: a.csv}\n",
+		"evaluate.train: files":      good + "evaluate: {test: a.csv, train: b.csv}\n",
+		"evaluate.coin_flips: files": good + "evaluate: {test: a.csv, coin_flips: b.csv}\n",
 		"on a line of its own": "{name: r1, schema: schema.yaml, privacy: {epsilon: 1, delta: 1e-5}, " +
 			"teachers: 4}\n",
-		"privacy.unit":          replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),
-		"epsilon":               replaced(t, good, "epsilon: 1", "epsilon: 0"),
-		"no such file":          replaced(t, good, "schema.yaml", "none.yaml"),
-		"the queue takes 65536": good + "#" + strings.Repeat("x", 1<<16) + "\n",
+		"privacy.unit":         replaced(t, good, "{epsilon: 1,", "{unit: ward, epsilon: 1,"),
+		"epsilon":              replaced(t, good, "epsilon: 1", "epsilon: 0"),
+		"no such file":         replaced(t, good, "schema.yaml", "none.yaml"),
+		"the maximum is 65536": good + "#" + strings.Repeat("x", 1<<16) + "\n",
 	} {
 		dir := write(t, map[string]string{"schema.yaml": schemaText, "run.yaml": text})
 		if _, _, err := NewSubmission(filepath.Join(dir, "run.yaml")); err == nil ||
@@ -136,15 +136,15 @@ func TestRunsThatCannotBeSubmitted(t *testing.T) {
 // A worker trusts nothing that it receives.
 func TestSubmissionsThatWereTamperedWith(t *testing.T) {
 	for want, c := range map[string]struct{ name, text, schema string }{
-		`is of run "r1", and run "r2"`: {"r2", good, schemaText},
-		"a run of the queue has its": {"r1", replaced(t, good, "schema: schema.yaml", "schema: /etc/passwd"),
+		`is for run "r1", but run "r2"`: {"r2", good, schemaText},
+		"a queued run must have its": {"r1", replaced(t, good, "schema: schema.yaml", "schema: /etc/passwd"),
 			schemaText},
-		"evaluate.test":                    {"r1", good + "evaluate: {test: /etc/passwd}\n", schemaText},
-		"data: names":                      {"r1", good + "data: [{site: a, file: /etc/passwd}]\n", schemaText},
-		"\"../../x\" is not a name":        {"../../x", replaced(t, good, "name: r1", "name: ../../x"), schemaText},
-		"correct its name":                 {"r1", good + "run: rm\n", schemaText},
-		"columns":                          {"r1", good, "name: x\n"},
-		"the queue takes 65536 and 104857": {"r1", good, strings.Repeat("#", maxSubmittedSchema+1)},
+		"evaluate.test":                   {"r1", good + "evaluate: {test: /etc/passwd}\n", schemaText},
+		"data: files":                     {"r1", good + "data: [{site: a, file: /etc/passwd}]\n", schemaText},
+		"\"../../x\" is not a name":       {"../../x", replaced(t, good, "name: r1", "name: ../../x"), schemaText},
+		"correct its name":                {"r1", good + "run: rm\n", schemaText},
+		"columns":                         {"r1", good, "name: x\n"},
+		"the maximum is 65536 and 104857": {"r1", good, strings.Repeat("#", maxSubmittedSchema+1)},
 	} {
 		if _, err := ParseSubmission(c.name, []byte(c.text), []byte(c.schema), nil); err == nil ||
 			!strings.Contains(err.Error(), want) {

@@ -25,7 +25,7 @@ func waitingText(p *conclavev1.Progress) string {
 		return fmt.Sprintf("waiting for a quorum: %d of %d teachers connected", p.GetTeachersLive(),
 			p.GetTeachersNeeded())
 	case sites != "":
-		return "going on without " + sites
+		return "continuing without " + sites
 	}
 	return ""
 }

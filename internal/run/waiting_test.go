@@ -13,7 +13,7 @@ func TestWhatARoundWaitsForIsSaid(t *testing.T) {
 		"waiting for a quorum: 5 of 9 teachers connected": {TeachersLive: 5, TeachersNeeded: 9, WaitingForQuorum: true},
 		"waiting for a quorum of 9 teachers, 10 are connected: north/0 waits for approval at site north": {
 			TeachersLive: 10, TeachersNeeded: 9, WaitingForQuorum: true, WaitingFor: sites[:1]},
-		"going on without north/0 waits for approval at site north; south/1 waits for approval at site south": {
+		"continuing without north/0 waits for approval at site north; south/1 waits for approval at site south": {
 			TeachersLive: 10, TeachersNeeded: 2, WaitingFor: sites},
 	} {
 		got := Status{Round: 3}.waitingFor(p)

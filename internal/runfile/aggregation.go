@@ -47,8 +47,8 @@ func (s *Spec) validateAggregation() error {
 	a := s.Aggregation
 	if !a.Masked {
 		if len(a.Members) > 0 || a.Quorum != 0 {
-			return errors.New("aggregation: members and quorum are those of masked sums; set masked: true, or " +
-				"leave them out")
+			return errors.New("aggregation: members and quorum are for masked sums; set masked: true, or leave them " +
+				"out")
 		}
 		return nil
 	}
@@ -62,7 +62,7 @@ func (s *Spec) validateAggregation() error {
 		}
 	}
 	if s.sites() == 0 {
-		errs = append(errs, errors.New("aggregation.members: none; name the sites and the fingerprints of their "+
+		errs = append(errs, errors.New("aggregation.members: none; list the sites and the fingerprints of their "+
 			"certificates' keys"))
 	}
 	return errors.Join(errs...)

@@ -55,12 +55,12 @@ func (s *Spec) checkShares() error {
 		key := FileKey(d.File)
 		shares[key] += d.Share
 		if shares[key] > float64(s.Privacy.Overlap)+1e-9 {
-			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; a record would be at more "+
-				"sites than privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
+			return fmt.Errorf("data[%d].share: the shares of %s add up to more than %d; lower them, or raise "+
+				"privacy.overlap: %d", i, d.File, s.Privacy.Overlap, s.Privacy.Overlap)
 		}
 		if from, to := part(shares[key]-d.Share, d.Share); to > 1 {
-			return fmt.Errorf("data[%d].share: %v of %s begins at %.6g and passes its end; let the shares of the "+
-				"sites before it add up to 1", i, d.Share, d.File, from)
+			return fmt.Errorf("data[%d].share: %v of %s starts at %.6g and exceeds the file; change the earlier "+
+				"shares to add up to 1", i, d.Share, d.File, from)
 		}
 		files, err := tabular.Files(d.File)
 		if err != nil {
@@ -73,9 +73,9 @@ func (s *Spec) checkShares() error {
 				return !sheets && FileKey(s.Data[j].File) != key
 			})
 			if other >= 0 && len(named[real]) >= s.Privacy.Overlap {
-				return fmt.Errorf("data[%d].file: %s is among the files of site %s as well; a record would be at more "+
-					"sites than privacy.overlap: %d; name the same files at both and divide them by shares, or name "+
-					"different ones", i, file, s.Data[named[real][other]].Site, s.Privacy.Overlap)
+				return fmt.Errorf("data[%d].file: %s is also a file of site %s, so a record would be at more sites "+
+					"than privacy.overlap: %d; use the same files with shares at both sites, or different "+
+					"files", i, file, s.Data[named[real][other]].Site, s.Privacy.Overlap)
 			}
 			named[real] = append(named[real], i)
 		}

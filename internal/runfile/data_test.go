@@ -28,12 +28,12 @@ func TestSitesThatShareFiles(t *testing.T) {
 		"a folder and a pattern of all": {"parts", "parts/*.csv", [2]float64{0.5, 1},
 			""},
 		"a folder and another file": {"parts", "other.csv", [2]float64{0, 0.5}, ""},
-		"a folder and its part":     {"parts", "parts/1.csv", [2]float64{}, "parts/1.csv is among the files of site a"},
+		"a folder and its part":     {"parts", "parts/1.csv", [2]float64{}, "parts/1.csv is also a file of site a"},
 		"a part and its pattern": {"linked/2.csv", "parts/*.csv", [2]float64{},
-			"parts/2.csv is among the files of site a"},
+			"parts/2.csv is also a file of site a"},
 		"two sheets":               {"a.xlsx#A", "a.xlsx#B", [2]float64{0, 0.5}, ""},
 		"a sheet twice":            {"a.xlsx#A", "a.xlsx#A", [2]float64{0.5, 1}, ""},
-		"a workbook and its sheet": {"a.xlsx", "a.xlsx#A", [2]float64{}, "a.xlsx is among the files of site a"},
+		"a workbook and its sheet": {"a.xlsx", "a.xlsx#A", [2]float64{}, "a.xlsx is also a file of site a"},
 		"no folder":                {"parts", "none*", [2]float64{}, "there is no file of rows"},
 	} {
 		s := DefaultSpec()

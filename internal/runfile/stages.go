@@ -83,7 +83,7 @@ func (s *Spec) validateStages() []error {
 		}
 		p, _ := pipelines.Named(s.Pipeline)
 		with := pipelines.Names(func(p pipeline.Pipeline) bool { return p.NoDiscriminator == "" })
-		need(p.NoDiscriminator == "", "%s: there is no discriminator after %s: %s; use %s, or leave the stage out",
+		need(p.NoDiscriminator == "", "%s: there is no discriminator after %s: %s; use %s, or leave out the stage",
 			what, s.Pipeline, p.NoDiscriminator, either(with))
 		kept, keeps := s.Kept()
 		need(!keeps || kept > 0, "%s: no discriminators are stored: %s.student.keep is 0; use 10", what, s.Pipeline)

@@ -65,15 +65,15 @@ func (s *Spec) validateStudy() (errs config.Problems) {
 		return nil
 	}
 	need, of, named := errs.Need, s.Agreed.Study, s.Agreed.Block
-	need(slices.Contains(of.Pipelines, s.Pipeline), "pipeline: %s allows %s, and not %q", named, either(of.Pipelines),
+	need(slices.Contains(of.Pipelines, s.Pipeline), "pipeline: %s allows %s, not %q", named, either(of.Pipelines),
 		s.Pipeline)
-	need(s.Privacy.Unit == of.Unit, "privacy.unit: %s protects %q, and the run %q", named, of.Unit, s.Privacy.Unit)
+	need(s.Privacy.Unit == of.Unit, "privacy.unit: %s protects %q, but the run %q", named, of.Unit, s.Privacy.Unit)
 	need(s.Privacy.Epsilon <= of.Budget.Epsilon && s.Privacy.Delta <= of.Budget.Delta,
-		"privacy: (%v, %v) is more than the budget of %s, which is (%v, %v) for all its runs", s.Privacy.Epsilon,
+		"privacy: (%v, %v) exceeds the budget of %s, which is (%v, %v) for all its runs", s.Privacy.Epsilon,
 		s.Privacy.Delta, named, of.Budget.Epsilon, of.Budget.Delta)
 	need(s.Aggregation.Masked || !of.Masked, "aggregation.masked: runs of %s are masked; set it to true", named)
 	for _, m := range s.Aggregation.Members {
-		need(slices.Contains(of.Sites, m.Site), "aggregation.members: %q is no site of %s, whose sites are %s", m.Site,
+		need(slices.Contains(of.Sites, m.Site), "aggregation.members: %q is not a site of %s; its sites are %s", m.Site,
 			named, strings.Join(of.Sites, ", "))
 	}
 	return errs
@@ -87,12 +87,13 @@ func (s *Spec) CheckStudy(schema *partition.Schema, stages []string) error {
 	}
 	var errs config.Problems
 	for _, stage := range stages {
-		errs.Need(slices.Contains(s.Agreed.Study.Stages, stage), "%s: %s does not allow stage %q, which the run may "+
-			"ask for; leave it out", s.Path, s.Agreed.Block, stage)
+		errs.Need(slices.Contains(s.Agreed.Study.Stages, stage), "%s: %s does not allow stage %q; leave it out of "+
+			"the run", s.Path, s.Agreed.Block, stage)
 	}
 	path := config.Resolve(s.Study, s.Agreed.Study.Schema)
 	if of, err := partition.LoadSchema(path); err == nil { // otherwise aggregator and sites compare hashes
-		errs.Need(of.SHA256 == schema.SHA256, "%s: schema: it is not that of %s, which is %s; use that one", s.Path,
+		errs.Need(of.SHA256 == schema.SHA256, "%s: schema: it is not the schema of %s, which is %s; use that "+
+			"schema", s.Path,
 			s.Agreed.Block, path)
 	}
 	return errors.Join(errs...)
@@ -104,7 +105,7 @@ func (s *Spec) CheckDataset(dataset string) error {
 	if s.Agreed == nil || len(s.Data) > 0 || dataset == s.Agreed.Study.Dataset {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is on dataset %q, and the run is asked on %q; use the configuration of that dataset",
+	return fmt.Errorf("%s: %s is for dataset %q, but the run is for %q; use the configuration of the study's dataset",
 		s.Path, s.Agreed.Block, s.Agreed.Study.Dataset, dataset)
 }
 
@@ -113,6 +114,6 @@ func (s *Spec) CheckStudyGoesOn() error {
 	if s.Agreed == nil || !s.Agreed.Block.Ended(time.Now()) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: %s was the last day of %s; ask its people for a new study", s.Path, study.ErrEnded,
+	return fmt.Errorf("%s: %w: %s was the last day of %s; ask its operator for a new study", s.Path, study.ErrEnded,
 		s.Agreed.Block.Expires, s.Agreed.Block)
 }

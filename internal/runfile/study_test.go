@@ -53,7 +53,7 @@ func TestARunIsOfAStudy(t *testing.T) {
 		t.Errorf("a run of no study has %v", s.StudyBlock())
 	}
 	testkit.Must(t, s.CheckDataset("d"))
-	if err := s.CheckDataset("other"); err == nil || !strings.Contains(err.Error(), `is on dataset "d"`) {
+	if err := s.CheckDataset("other"); err == nil || !strings.Contains(err.Error(), `is for dataset "d"`) {
 		t.Errorf("another dataset: %v", err)
 	}
 }
@@ -62,8 +62,8 @@ func TestWhatAStudyDoesNotAllow(t *testing.T) {
 	wrong := strings.NewReplacer("epsilon: 1,", "epsilon: 3, unit: patient,", "site: south", "site: east").Replace(
 		ofStudy) + "pipeline: embed\n"
 	_, err := loadOf(t, wrong, studyText)
-	for _, want := range []string{"pipeline: study heart (", "allows marginals, and not \"embed\"",
-		"privacy.unit: study heart", "(2, 1e-05) for all its runs", `"east" is no site of`} {
+	for _, want := range []string{"pipeline: study heart (", "allows marginals, not \"embed\"",
+		"privacy.unit: study heart", "(2, 1e-05) for all its runs", `"east" is not a site of`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; want one that says %q", err, want)
 		}
@@ -79,7 +79,7 @@ func TestWhatAStudyDoesNotAllow(t *testing.T) {
 	other := testkit.Value(partition.ParseSchema([]byte(strings.Replace(schemaText, "120", "99", 1))))
 	if err := s.CheckStudy(other, []string{"quality"}); err == nil ||
 		!strings.Contains(err.Error(), `does not allow stage "quality"`) ||
-		!strings.Contains(err.Error(), "schema: it is not that of study heart") {
+		!strings.Contains(err.Error(), "schema: it is not the schema of study heart") {
 		t.Errorf("another schema and a stage: %v", err)
 	}
 }

@@ -39,8 +39,8 @@ func (s *Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
 	}
 	if s.Privacy.Delta == byRecords {
-		need(false, "privacy.delta: missing, and no public number of privacy units to choose it by; give that in "+
-			"privacy.records, or a delta well below one over it; do not count it in the data")
+		need(false, "privacy.delta: missing; set it well below one over the public number of privacy units, or set "+
+			"that number in privacy.records (do not count units in the data)")
 	} else if err := privacy.CheckDelta(s.Privacy.Delta); err != nil {
 		errs = append(errs, fmt.Errorf("privacy: %w", err))
 	}
@@ -49,7 +49,7 @@ func (s *Spec) Validate() error {
 			errs = append(errs, fmt.Errorf("privacy.dataset: %w", err))
 		}
 		need(d.Epsilon >= s.Privacy.Epsilon && (d.Delta == 0 || d.Delta >= s.Privacy.Delta),
-			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it is for this and later runs together",
+			"privacy.dataset: (%v, %v) is less than the run's (%v, %v); it must cover this and later runs together",
 			d.Epsilon, d.Delta, s.Privacy.Epsilon, s.Privacy.Delta)
 	}
 	need(s.Privacy.Records >= 0, "privacy.records: %d is below 0; give the public number of units, or leave it out",
@@ -60,23 +60,23 @@ func (s *Spec) Validate() error {
 	}
 	need(s.Privacy.Guarantee == "data-independent", "privacy.guarantee: %q is not available; use data-independent",
 		s.Privacy.Guarantee)
-	need(s.Teachers != 0, "teachers: missing; say how many the nodes have together, by their teacher.yaml: "+
-		"a quorum is a share of them")
+	need(s.Teachers != 0, "teachers: missing; give the total number of all nodes' teachers (teacher.yaml), which the "+
+		"quorum is a share of")
 	need(s.Teachers >= 0 && s.Teachers <= maxTeachers, "teachers: %d is not between 1 and %d", s.Teachers, maxTeachers)
 	p, available := pipelines.Named(s.Pipeline)
 	need(available, "pipeline: %q is not available; use %s", s.Pipeline, either(pipelines.Names(nil)))
 	errs = append(errs, s.validateWarm(p)...)
 	errs = append(errs, s.validateStages()...)
 	need(s.Release.Rows >= 1 && s.Release.Rows <= pipeline.MaxRows,
-		"release.rows: %d is not between 1 and %d; the model draws more later", s.Release.Rows, pipeline.MaxRows)
+		"release.rows: %d is not between 1 and %d; draw more with the model later", s.Release.Rows, pipeline.MaxRows)
 	need(s.Release.Format == tabular.CSV || s.Release.Format == tabular.Parquet,
 		"release.format: %q is not available; use csv or parquet", s.Release.Format)
 	need(s.Evaluate.HoldOut >= 0 && s.Evaluate.HoldOut <= 0.5,
 		"evaluate.hold_out: %v is not a share from 0 to 0.5 of the units", s.Evaluate.HoldOut)
 	need(s.Evaluate.Train == "" || s.Evaluate.Test != "",
-		"evaluate.train: set without evaluate.test; name the real rows to test on too")
+		"evaluate.train: set without evaluate.test; also give real test rows")
 	need(s.Evaluate.CoinFlips == "" || s.Evaluate.Test != "",
-		"evaluate.coin_flips: set without evaluate.test; name the real rows to test on too")
+		"evaluate.coin_flips: set without evaluate.test; also give real test rows")
 	if _, err := classify.Named(s.Evaluate.ModelNames()...); err != nil {
 		errs = append(errs, fmt.Errorf("evaluate.models: %w, or all", err))
 	}
@@ -97,10 +97,10 @@ func (s *Spec) validateWarm(p pipeline.Pipeline) (errs []error) {
 		switch {
 		case share.Value <= 0:
 		case s.Pipeline == start.Name:
-			errs = append(errs, fmt.Errorf("%s: %v is a start for a GAN, and pipeline %s is all of it; leave it out",
+			errs = append(errs, fmt.Errorf("%s: %v is for GANs, and pipeline %s needs no warm start; leave it out",
 				share.Field, share.Value, s.Pipeline))
 		case !p.TakesWarm:
-			errs = append(errs, fmt.Errorf("%s: %v is a start for a GAN, and pipeline %s takes none; leave it out",
+			errs = append(errs, fmt.Errorf("%s: %v is for GANs, and pipeline %s takes no warm start; leave it out",
 				share.Field, share.Value, s.Pipeline))
 		default:
 			fields = append(fields, share.Field)
@@ -153,11 +153,11 @@ func (s *Spec) validateData() (errs []error) {
 		switch {
 		case d.SortedBy == "":
 		case d.SortedBy != sortedByUnit:
-			errs = append(errs, fmt.Errorf("data[%d].sorted_by: %q is not known; use %s, or leave it out", i,
+			errs = append(errs, fmt.Errorf("data[%d].sorted_by: %q is unknown; use %s, or leave it out", i,
 				d.SortedBy, sortedByUnit))
 		case !d.Stream || s.Privacy.Unit == partition.UnitRecord:
-			errs = append(errs, fmt.Errorf("data[%d].sorted_by: it is for a file that is streamed and whose unit is a "+
-				"column; set stream and privacy.unit, or leave it out", i))
+			errs = append(errs, fmt.Errorf("data[%d].sorted_by: only for streamed files whose unit is a column; set "+
+				"stream and privacy.unit, or leave it out", i))
 		}
 		sites[d.Site] = true
 	}
@@ -183,21 +183,21 @@ func (s *Spec) missing() (errs []error) {
 
 // CheckPortable refuses fields that name files of one machine.
 func (s *Spec) CheckPortable() error {
-	const afterwards = "compare afterwards by conclave report, on the machine with the real rows"
+	const afterwards = "compare later with conclave report, on the machine with the real rows"
 	var errs []error
 	for _, f := range []struct {
 		field, fix string
 		set        bool
 	}{
-		{"data", "the nodes of a cluster bring their data", len(s.Data) > 0},
+		{"data", "the nodes of a cluster have the data", len(s.Data) > 0},
 		{"evaluate.test", afterwards, s.Evaluate.Test != ""},
 		{"evaluate.train", afterwards, s.Evaluate.Train != ""},
-		{"evaluate.coin_flips", "compare afterwards by conclave report, on the machine with the other rows",
+		{"evaluate.coin_flips", "compare later with conclave report, on the machine with the other rows",
 			s.Evaluate.CoinFlips != ""},
 	} {
 		if f.set {
-			errs = append(errs, fmt.Errorf("%s: names files of this machine, and a run of the queue is executed on "+
-				"another; leave it out: %s", f.field, f.fix))
+			errs = append(errs, fmt.Errorf("%s: files of this machine are not available to a queued run; leave it "+
+				"out: %s", f.field, f.fix))
 		}
 	}
 	return errors.Join(errs...)

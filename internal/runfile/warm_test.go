@@ -42,14 +42,15 @@ func registerOther(t *testing.T) {
 func TestAnotherWarmStart(t *testing.T) {
 	registerOther(t)
 	for text, want := range map[string]struct{ of, field, wrong string }{
-		"pipeline: pategan":                                                   {of: "embed", field: "warm_start.embed"},
-		"pipeline: pategan\nwarm_start: {embed: 0.3}":                         {of: "embed", field: "warm_start.embed"},
-		"pipeline: pategan\nwarm_start: {embed: 0}":                           {},
-		"pipeline: pategan\nother: {warm_start: 0.3}":                         {of: "other", field: "other.warm_start"},
-		"pipeline: dpgan\nother: {warm_start: 0.3}":                           {of: "other", field: "other.warm_start"},
-		"pipeline: embed":                                                     {},
-		"pipeline: embed\nother: {warm_start: 0.3}":                           {wrong: "pipeline embed takes none"},
-		"pipeline: other\nother: {warm_start: 0.3}":                           {wrong: "pipeline other is all of it"},
+		"pipeline: pategan":                           {of: "embed", field: "warm_start.embed"},
+		"pipeline: pategan\nwarm_start: {embed: 0.3}": {of: "embed", field: "warm_start.embed"},
+		"pipeline: pategan\nwarm_start: {embed: 0}":   {},
+		"pipeline: pategan\nother: {warm_start: 0.3}": {of: "other", field: "other.warm_start"},
+		"pipeline: dpgan\nother: {warm_start: 0.3}":   {of: "other", field: "other.warm_start"},
+		"pipeline: embed":                             {},
+		"pipeline: embed\nother: {warm_start: 0.3}":   {wrong: "pipeline embed takes no warm start"},
+		"pipeline: other\nother: {warm_start: 0.3}": {wrong: "pipeline other needs no warm " +
+			"start"},
 		"pipeline: gpate\nwarm_start: {embed: 0.1}\nother: {warm_start: 0.1}": {wrong: "a run has one warm start"},
 	} {
 		s := DefaultSpec()
@@ -144,7 +145,7 @@ columns:
 			"name: r\nschema: schema.yaml\nprivacy: {epsilon: 1, delta: 1e-5}\n%s\n", c.lines), 0o600))
 		s, err := Load(path)
 		if c.teachers == 0 {
-			if err == nil || !strings.Contains(err.Error(), "teachers: missing; say how many the nodes have") {
+			if err == nil || !strings.Contains(err.Error(), "teachers: missing; give the total number of all nodes") {
 				t.Errorf("%q: error %v", c.lines, err)
 			}
 			continue

@@ -19,15 +19,15 @@ func (p Privacy) Protection() meaning.Guarantee {
 func (s *Spec) Warnings(schema *partition.Schema) []string {
 	warnings := append(s.Privacy.Protection().Warnings(), s.UnitWarnings(schema)...)
 	if columns := schema.WithoutCodes(); len(columns) > 0 {
-		warnings = append(warnings, fmt.Sprintf("The list of codes of %s is not beside the schema: the synthetic rows "+
-			"hold prefixes in place of codes. Put the list there to have codes.", strings.Join(columns, ", ")))
+		warnings = append(warnings, fmt.Sprintf("The list of codes of %s is not next to the schema: the synthetic "+
+			"rows have prefixes in place of codes. Copy the list there to get codes.", strings.Join(columns, ", ")))
 	}
 	if columns := schema.ColumnsFromRows(); len(columns) > 0 {
 		warnings = append(warnings, certificate.OutsideGuarantee(columns))
 	}
 	if s.Privacy.DeltaChosen {
-		warnings = append(warnings, fmt.Sprintf("Delta is %g, the smaller of %g and a tenth of one over the public "+
-			"number of privacy units, %d, by privacy.records: run.yaml has no privacy.delta.", s.Privacy.Delta,
+		warnings = append(warnings, fmt.Sprintf("run.yaml has no privacy.delta. Delta is %g, the smaller of %g and a "+
+			"tenth of one over privacy.records, %d.", s.Privacy.Delta,
 			meaning.StrongDelta, s.Privacy.Records))
 	}
 	return warnings
@@ -40,8 +40,9 @@ func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
 		return nil
 	}
 	name := schema.Columns[at].Name
-	return []string{fmt.Sprintf("The schema has a column of role unit, %q, and the run protects single records: "+
-		"a person with k records is protected by k times epsilon. privacy.unit: %s protects all of them together.",
+	return []string{fmt.Sprintf("The schema has a column of role unit, %q, but the run protects single records: for "+
+		"a person with k records, epsilon is k times larger. privacy.unit: %s protects all records of a person "+
+		"together.",
 		name, name)}
 }
 

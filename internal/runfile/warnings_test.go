@@ -24,7 +24,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("a usual run is warned of: %q", got)
 	}
 	codes := partitiontest.Schema(t, "columns:\n  - {name: icd, kind: code, prefixes: [I, J], codes: icd.csv}\n")
-	if got := s.Warnings(codes); len(got) != 1 || !strings.Contains(got[0], "The list of codes of icd is not beside") {
+	if got := s.Warnings(codes); len(got) != 1 || !strings.Contains(got[0], "The list of codes of icd is not next to") {
 		t.Errorf("a run without its list of codes is warned of: %q", got)
 	}
 	if s.Privacy.Unit = "person"; len(s.Warnings(persons)) > 0 {
@@ -43,13 +43,14 @@ func TestDeltaByThePublicNumber(t *testing.T) {
 			t.Errorf("%s: delta %v, want %v", yaml, s.Privacy.Delta, want)
 		}
 		said := strings.Join(s.Warnings(partitiontest.Schema(t, schemaText)), "\n")
-		number := fmt.Sprintf("units, %d, by privacy.records", s.Privacy.Records)
+		number := fmt.Sprintf("privacy.records, %d", s.Privacy.Records)
 		if chosen := want != 1e-4; strings.Contains(said, number) != chosen {
 			t.Errorf("%s: the warnings are %q", yaml, said)
 		}
 	}
 	_, err := load(t, "name: r1\nschema: schema.yaml\nteachers: 4\nprivacy: {epsilon: 0}\n")
-	for _, want := range []string{"privacy.delta: missing, and no public number of privacy units to choose it by; give",
+	for _, want := range []string{"privacy.delta: missing; set it well below one over the public number of privacy " +
+		"units, or set",
 		"privacy: epsilon is 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -63,7 +63,7 @@ func PaysSum(p privacy.Planned, v *conclavev1.Vector) error {
 	case norms == nil:
 		return otherShape(p)
 	case v.GetRate() != Rate(p):
-		return fmt.Errorf("a sum over a sample of rate %v, and the plan's entry for %s pays for rate %v", v.GetRate(),
+		return fmt.Errorf("a sum over a sample of rate %v, but the plan's entry for %s pays for rate %v", v.GetRate(),
 			p.Kind, Rate(p))
 	case m.Kind == privacy.SubsampledGaussian && v.GetPer() != conclavev1.Vector_PER_UNIT:
 		// The vector of a teacher changes with one more unit, which may be outside the sample while the teacher

@@ -16,7 +16,7 @@ func Plan(spec *conclavev1.RunSpec) (privacy.Plan, error) {
 	plan := make(privacy.Plan, len(spec.GetPlan()))
 	for i, p := range spec.GetPlan() {
 		if p.GetCount() > maxCount {
-			return nil, fmt.Errorf("plan, entry %d: count is %d; %d are the most", i, p.GetCount(), int64(maxCount))
+			return nil, fmt.Errorf("plan, entry %d: count is %d; the maximum is %d", i, p.GetCount(), int64(maxCount))
 		}
 		plan[i] = privacy.Planned{
 			Kind: p.GetKind(), Stage: p.GetStage(), Mechanism: event(p.GetMechanism()), Count: int64(p.GetCount()),

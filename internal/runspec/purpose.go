@@ -25,7 +25,7 @@ func CheckLine(text string) error {
 	hidden := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 	switch n := utf8.RuneCountInString(text); {
 	case n > MaxPurpose:
-		return fmt.Errorf("%d characters; %d are the most", n, MaxPurpose)
+		return fmt.Errorf("%d characters; the maximum is %d", n, MaxPurpose)
 	case strings.ContainsFunc(text, hidden):
 		return errors.New("a character that is not printable; write one line of text")
 	}

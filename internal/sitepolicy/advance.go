@@ -31,25 +31,25 @@ type Advance struct {
 
 func (a Advance) validate() error {
 	if !runspec.IsName(a.Student) {
-		return fmt.Errorf("student: %q is no name of a student; use the name in its certificate", a.Student)
+		return fmt.Errorf("student: %q is not a student's name; use the name in its certificate", a.Student)
 	}
 	if len(a.Pipelines) == 0 || repeats(a.Pipelines) {
-		return errors.New("pipelines: name those that the runs may have, each once")
+		return errors.New("pipelines: list the allowed pipelines, each once")
 	}
 	for _, name := range a.Pipelines {
 		if !slices.Contains(Pipelines(), name) {
-			return fmt.Errorf("pipelines: %q is none; use %s", name, strings.Join(Pipelines(), ", "))
+			return fmt.Errorf("pipelines: %q is not a pipeline; use %s", name, strings.Join(Pipelines(), ", "))
 		}
 	}
 	if err := runspec.CheckPurpose(a.Purpose); err != nil {
 		return err
 	}
 	if a.Study != "" && !isSHA256(a.Study) {
-		return fmt.Errorf("study: %q is no SHA-256; write 64 lower-case hex digits, as `sha256sum study.yaml` shows "+
-			"them", a.Study)
+		return fmt.Errorf("study: %q is not a SHA-256; write 64 lower-case hex digits, as printed by `sha256sum "+
+			"study.yaml`", a.Study)
 	}
 	if _, err := privacy.NewBudget(a.Epsilon, 0.5); err != nil {
-		return fmt.Errorf("epsilon: %v is no bound; use a finite number above 0", a.Epsilon)
+		return fmt.Errorf("epsilon: %v is not valid; use a finite number above 0", a.Epsilon)
 	}
 	return nil
 }
@@ -159,5 +159,5 @@ func (b *book) chargeAdvance(run *runBook, e Entry) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no approval in advance", e.Under)
+	return fmt.Errorf("%s is not an approval in advance", e.Under)
 }

@@ -60,7 +60,7 @@ func TestApprovalsExpire(t *testing.T) {
 	waits(r)
 	waits(q)
 	if _, err := g.Decide("q", "", Decision{Approve: true, By: "ann", Until: now.Add(time.Hour)}); err == nil ||
-		!strings.Contains(err.Error(), "the approval would have ended at 2026-11-26T07:00:00Z, and it is "+
+		!strings.Contains(err.Error(), "the approval would end at 2026-11-26T07:00:00Z, but it is already "+
 			"2026-11-26T15:00:00Z") {
 		t.Errorf("an end before what the ledger knows of: %v", err)
 	}

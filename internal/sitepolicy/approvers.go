@@ -23,33 +23,34 @@ const mostApprovers = 20
 
 // validateApproval checks the fields about approvals.
 func (d *Dataset) validateApproval(need func(ok bool, field, format string, args ...any)) {
-	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is no way; use by-hand or automatic",
+	need(d.Approval == ByHand || d.Approval == Automatic, "approval", "%q is not valid; use by-hand or automatic",
 		d.Approval)
 	automatic := d.Approval == Automatic
 	if d.ApprovalExpires != "" {
 		_, err := ParseTerm(d.ApprovalExpires)
 		need(err == nil, "approval_expires", "%w", err)
-		need(!automatic, "approval_expires", "says nothing where approval is automatic; use by-hand")
+		need(!automatic, "approval_expires", "has no effect with automatic approval; use by-hand")
 	}
-	need(len(d.Approvers) == 0 || !automatic, "approvers", "nobody is asked where approval is automatic; use by-hand")
-	need(len(d.Approvers) <= mostApprovers, "approvers", "%d persons; %d are the most", len(d.Approvers), mostApprovers)
+	need(len(d.Approvers) == 0 || !automatic, "approvers", "has no effect with automatic approval; use by-hand")
+	need(len(d.Approvers) <= mostApprovers, "approvers", "%d persons; the maximum is "+
+		"%d", len(d.Approvers), mostApprovers)
 	need(len(d.Approvers) > 0 || d.ApprovalsNeeded == 0, "approvals_needed",
-		"without approvers nobody can be told apart; name them, or leave it out")
+		"needs approvers; list them, or leave it out")
 	need(len(d.Approvers) == 0 || 1 <= d.ApprovalsNeeded && d.ApprovalsNeeded <= len(d.Approvers), "approvals_needed",
-		"%d cannot be had of %d approvers; use 1 to %d", d.ApprovalsNeeded, len(d.Approvers), len(d.Approvers))
+		"%d of %d approvers is not possible; use 1 to %d", d.ApprovalsNeeded, len(d.Approvers), len(d.Approvers))
 	names, keys := map[string]bool{}, map[masking.Fingerprint]bool{}
 	for i, a := range d.Approvers {
 		at := fmt.Sprintf("approvers[%d]", i)
 		need(a.Name != "" && len(a.Name) <= maxName && !strings.ContainsFunc(a.Name, unicode.IsControl), at+".name",
-			"%q is none; use 1 to %d letters on one line", a.Name, maxName)
-		need(!names[a.Name], at+".name", "%q stands there twice; keep one", a.Name)
+			"%q is not a name; use 1 to %d letters on one line", a.Name, maxName)
+		need(!names[a.Name], at+".name", "%q is listed twice; keep only one", a.Name)
 		names[a.Name] = true
 		key, err := masking.ParseFingerprint(a.Key)
 		if err != nil {
 			need(false, at+".key", "%w", err)
 			continue
 		}
-		need(!keys[key], at+".key", "is that of another approver too; each person has a key of their own")
+		need(!keys[key], at+".key", "is also the key of another approver; each person needs their own key")
 		keys[key] = true
 	}
 }
@@ -81,8 +82,7 @@ func ParseTerm(text string) (time.Duration, error) {
 		term, err = time.ParseDuration(text)
 	}
 	if err != nil || term < time.Second || term > mostTerm {
-		return 0, fmt.Errorf("%q is no time for which an approval can hold; use days such as 30d, or a duration such "+
-			"as 36h, 1s to 3650d", text)
+		return 0, fmt.Errorf("%q is not valid; use days such as 30d, or a duration such as 36h, from 1s to 3650d", text)
 	}
 	return term, nil
 }
@@ -94,7 +94,7 @@ func ParseUntil(text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is no day and no moment; use 2027-01-31, the end of that day in UTC, or "+
+		return at, fmt.Errorf("%q is not a date or time; use 2027-01-31, the end of that day in UTC, or "+
 			"2027-01-31T18:00:00Z", text)
 	}
 	return at, nil

@@ -95,11 +95,11 @@ func (b *book) add(e Entry) error {
 	case err != nil:
 		return err
 	case e.Hash != digest:
-		return errors.New("the hash does not fit the entry")
+		return errors.New("the hash does not match the entry")
 	case e.Seq != b.last.Seq+1 || e.Previous != b.last.Hash:
 		return errors.New("the entry does not follow the one before")
 	case (e.Type == EntryOpen) != (e.Seq == 1):
-		return errors.New("a ledger begins with the entry that opens it, and has no other of the type")
+		return errors.New("a ledger must start with the entry that opens it, and have no other of this type")
 	}
 	if at, err := time.Parse(time.RFC3339, e.Time); err == nil && at.After(b.newest) {
 		b.newest = at
@@ -155,21 +155,21 @@ func (b *book) apply(e Entry) error {
 		return nil
 	case EntryRun:
 		if run != nil {
-			return fmt.Errorf("run %q was seen before", e.Run)
+			return fmt.Errorf("run %q is already recorded", e.Run)
 		}
 		b.runs[key] = &runBook{spec: *e.Spec, requester: e.Requester, seen: e.Time}
 		b.order = append(b.order, key)
 		return nil
 	case EntryAdvance:
 		if run != nil {
-			return fmt.Errorf("%q was approved in advance before", e.Run)
+			return fmt.Errorf("%q already has an approval in advance", e.Run)
 		}
 		b.runs[key] = &runBook{advance: e.Advance, seen: e.Time}
 		b.order = append(b.order, key)
 		return nil
 	}
 	if run == nil {
-		return fmt.Errorf("run %q was not seen before", e.Run)
+		return fmt.Errorf("run %q is not recorded", e.Run)
 	}
 	switch {
 	case e.Type == EntryExpire:
@@ -178,7 +178,7 @@ func (b *book) apply(e Entry) error {
 		b.decided(run, e, b.newest)
 		return nil
 	case run.advance != nil:
-		return fmt.Errorf("%q is no run, and is charged", e.Run)
+		return fmt.Errorf("%q is charged, but is not a run", e.Run)
 	}
 	if e.Under != "" {
 		if err := b.chargeAdvance(run, e); err != nil {

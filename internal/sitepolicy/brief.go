@@ -153,12 +153,12 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.T
 	if !s.Plan.Fixed() {
 		err := d.Limit().Room(book.spent, s.budget())
 		b.Rules = append(b.Rules, RuleMet{RuleEpsilon, err == nil,
-			"the run's plan bounds no cost; whether its whole budget fits"})
+			"the run's plan has no bound; checks whether its whole budget fits"})
 		return
 	}
 	rest := book.runs[key].rest(s)
 	_, err := d.Limit().Admit(book.spent, rest)
-	met := RuleMet{RuleEpsilon, err == nil, "all that is left of the run's plan fits"}
+	met := RuleMet{RuleEpsilon, err == nil, "the rest of the run's plan fits"}
 	if err != nil {
 		met.Says = err.Error()
 	}
@@ -171,40 +171,40 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.T
 func answerOf(k Kind, teachers int) string {
 	switch k {
 	case ClassCounts:
-		return "a number for each class: how many privacy units have it"
+		return "the number of privacy units of each class"
 	case EmbeddingSum:
 		return "numbers: the sum of public features over the node's privacy units"
 	case Votes:
-		return fmt.Sprintf("%d bits, one vote of each teacher at this node", teachers)
+		return fmt.Sprintf("%d bits, one vote from each teacher at this node", teachers)
 	case GradientVotes:
-		return fmt.Sprintf("%d votes for a bin, one of each teacher at this node", teachers)
+		return fmt.Sprintf("%d votes for a bin, one from each teacher at this node", teachers)
 	case GradientSum:
 		return fmt.Sprintf("numbers: the sum of clipped gradients of the %d teachers at this node", teachers)
 	case DiscriminatorSum:
 		return "numbers: the sum of clipped gradients over a random sample of the privacy units"
 	case ScoreSum:
-		return "a number for each of the run's discriminators: how well it tells real from generated"
+		return "a score for each of the run's discriminators: how well it distinguishes real from generated"
 	case Fit:
 		return "numbers: sums over the privacy units for a regression, in several passes"
 	}
-	return "numbers: in how many records columns have which values, or a sum over the privacy units"
+	return "numbers: counts of records by the values of columns, or a sum over the privacy units"
 }
 
 // SeenBy says who sees the answers to a kind of question before noise is added.
 func SeenBy(k Kind, masked *masking.Group) string {
 	if masked != nil {
-		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees the total "+
-			"of %d sites or more. What the site's answer was is hidden from it where it colludes with %d sites at most",
+		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees only the "+
+			"total of at least %d sites. The site's answer stays hidden if at most %d sites collude with the "+
+			"aggregator",
 			masked.Quorum, masked.Colluding)
 	}
 	switch k {
 	case ScoreSum:
-		return "the aggregator alone, which keeps the sum over all nodes in memory; " +
-			"the student sees what is selected by it"
+		return "only the aggregator, which keeps the sum over all nodes in memory; the student sees only what is " +
+			"selected with it"
 	case Fit:
-		return "the aggregator alone; but the coefficients that it makes of all nodes' sums go to all nodes " +
-			"without noise, pass by pass. The student sees the last ones with noise"
+		return "only the aggregator; but it sends the coefficients from all nodes' sums to all nodes without noise, " +
+			"in each pass. The student sees the final coefficients with noise"
 	}
-	return "the aggregator alone, which adds it to the other nodes' and noise to the sum; " +
-		"the student sees the noisy sum"
+	return "only the aggregator, which adds up all nodes' answers and adds noise; the student sees the noisy sum"
 }

@@ -91,8 +91,8 @@ type verdict struct {
 
 // Why a decision no longer counts.
 var (
-	errUnsigned = errors.New("nobody signed it, and the policy names approvers; sign with --as and --key")
-	errReplaced = errors.New("a later decision took its place")
+	errUnsigned = errors.New("it is not signed, and the policy names approvers; sign with --as and --key")
+	errReplaced = errors.New("a later decision replaced it")
 	errExpired  = errors.New("it has expired")
 )
 
@@ -110,10 +110,10 @@ func (p people) person(d *decision) (name string, err error) {
 	name, listed := p.d.approver(d.signer.Fingerprint)
 	switch {
 	case !listed:
-		return "", fmt.Errorf("the policy names no approver with the key %s",
+		return "", fmt.Errorf("the policy has no approver with the key %s",
 			certs.SpellFingerprint(d.signer.Fingerprint))
 	case d.signer.Role != certs.RoleApprover:
-		return "", fmt.Errorf("the certificate is of %v; approvers have one of role %s", d.signer.Identity,
+		return "", fmt.Errorf("the certificate is for %v; approvers need one of role %s", d.signer.Identity,
 			certs.RoleApprover)
 	case !d.approve:
 		return name, nil
@@ -246,7 +246,7 @@ func (r *runBook) expire(e Entry) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("entry %d is no approval of run %q", e.Approval, e.Run)
+	return fmt.Errorf("entry %d is not an approval of run %q", e.Approval, e.Run)
 }
 
 // formatMoment formats a time for people, to the second; empty for none.

@@ -185,7 +185,7 @@ func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
 	b.state(StateApproved)
 	b.approvers(2, "carla", "carla-again")
 	refusal := refusedBy(t, b.enforcer().Ask(round("r", 0, 100)), RulePolicy)
-	if !strings.Contains(refusal.Private, "each person has a key of their own") {
+	if !strings.Contains(refusal.Private, "each person needs their own key") {
 		t.Errorf("a policy with one key for two: %q", refusal.Private)
 	}
 }
@@ -194,7 +194,7 @@ func TestTwoCertificatesOfOneKeyAreOnePerson(t *testing.T) {
 func TestWhoMayNotDecide(t *testing.T) {
 	b := asked(t, 1)
 	for name, want := range map[string]string{
-		"":     "nobody signed it",
+		"":     "it is not signed",
 		"carl": "no approver with the key",
 		"lab":  "no approver with the key",
 	} {
@@ -448,7 +448,7 @@ func TestAnOlderListRevivesNobody(t *testing.T) {
 		t.Errorf("%d entries, want %d", len(b.lines()), entries)
 	}
 	testkit.Must(t, os.WriteFile(certs.RevokedFile(b.certs), older, 0o600))
-	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "an older one") {
+	if run := b.state(StateWaiting); !strings.Contains(run.Said[0].Why, "it is older") {
 		t.Errorf("of the older list the status says %q", run.Said[0].Why)
 	}
 }
@@ -466,7 +466,7 @@ func TestAnApproverAcceptsALedger(t *testing.T) {
 		}
 		return b.enforcer().AcceptLedger(head, by)
 	}
-	for name, want := range map[string]string{"": "nobody signed it", "carl": "no approver with the key"} {
+	for name, want := range map[string]string{"": "it is not signed", "carl": "no approver with the key"} {
 		if err := accepts(name); !errors.Is(err, ErrSigned) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}

@@ -155,8 +155,8 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 	defer e.mu.Unlock()
 	if err := t.validate(); err != nil {
 		return nil, e.refuse(&Refusal{Rule: RuleTerms,
-			Public: "the aggregator does not say, or not sensibly, what is asked at what price; install " +
-				"matching versions", Private: err.Error()})
+			Public: "the aggregator sent no valid description and price of the question; install matching " +
+				"versions", Private: err.Error()})
 	}
 	if refusal := e.mine(t.Spec); refusal != nil {
 		return nil, e.refuse(refusal)
@@ -186,8 +186,8 @@ func (e *Enforcer) decide(t Request, charge bool) (charged *Entry, err error) {
 		default: // people can only decide about what is in the ledger
 			refusal = &Refusal{Rule: RuleApproval,
 				Public: "too many runs were never decided about at site " + e.o.Site + "; ask its people to deny some",
-				Private: fmt.Sprintf("nobody decided about %d runs of %q, or %d in all, also ended ones; see "+
-					"`teacher runs`; `teacher deny` makes room", maxUndecidedOfOne, t.Requester, maxUndecided)}
+				Private: fmt.Sprintf("%d runs of %q, or %d in total, have no decision (ended runs count); see "+
+					"`teacher runs`, and deny some with `teacher deny`", maxUndecidedOfOne, t.Requester, maxUndecided)}
 		}
 		switch {
 		case refusal != nil || !charge:
@@ -276,7 +276,7 @@ func (e *Enforcer) mine(s Spec) *Refusal {
 	case s.Unit != e.o.Unit:
 		return &Refusal{Rule: RuleTerms, Public: "the run protects another privacy unit than this node's"}
 	case s.budget().Sites() < e.o.Overlap:
-		return &Refusal{Rule: RuleTerms, Public: fmt.Sprintf("the run counts on privacy units at up to %d sites, and "+
+		return &Refusal{Rule: RuleTerms, Public: fmt.Sprintf("the run assumes privacy units at up to %d sites, and "+
 			"those of this node may be at up to %d", s.budget().Sites(), e.o.Overlap)}
 	}
 	return nil
@@ -315,8 +315,8 @@ func (e *Enforcer) fits(b *book, d *Dataset) *Refusal {
 		return ledgerRefusal(e.people(b, d).accepted(b))
 	case b.limit.Filter != d.Filter && len(b.spent) > 0:
 		return &Refusal{Rule: RuleFilter,
-			Public: "another one than charges were added up by; nothing is answered until it is fixed", Waiting: true,
-			Private: fmt.Sprintf("it was %s when the first round was charged, the policy says %s; put %s back",
+			Public: "it changed since the first charge; nothing is answered until it is fixed", Waiting: true,
+			Private: fmt.Sprintf("it was %s when the first round was charged, but the policy says %s; restore %s",
 				b.limit.Filter, d.Filter, b.limit.Filter)}
 	}
 	return nil
@@ -327,7 +327,7 @@ func (e *Enforcer) own(b *book) error {
 	if b.last.Seq == 0 || b.dataset == e.o.Dataset && b.site == e.o.Site && b.node == e.o.Node {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is that of node %s/%s on dataset %s; give each node a state folder of its own", ErrLedger,
+	return fmt.Errorf("%w: %s belongs to node %s/%s on dataset %s; give each node its own state folder", ErrLedger,
 		e.o.Ledger, b.site, b.node, b.dataset)
 }
 

@@ -76,18 +76,21 @@ func TestRulesRefuseByName(t *testing.T) {
 		leaving string
 		waiting bool
 	}{
-		"no terms":        {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "does not say", false},
-		"no price":        {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "does not say", false},
-		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "does not say", false},
+		"no terms": {RuleTerms, allowed, func(r *Request) { *r = Request{Run: "r"} }, "no valid description",
+			false},
+		"no price": {RuleTerms, allowed, func(r *Request) { r.Charges = nil }, "no valid description", false},
+		"a price below 0": {RuleTerms, allowed, func(r *Request) { r.Charges[0].Count = -1 }, "no valid description",
+			false},
 		"a word that moves the cursor": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.Guarantee = "none\x1b[2K"
-		}, "does not say", false},
+		}, "no valid description", false},
 		"a word that turns letters": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.Pipeline = "pate\u202egan"
-		}, "does not say", false},
-		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "does not say", false},
-		"nobody asks":      {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "does not say", false},
-		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "does not say",
+		}, "no valid description", false},
+		"a run's bad name": {RuleTerms, allowed, func(r *Request) { r.Run = "../r" }, "no valid description", false},
+		"nobody asks": {RuleTerms, allowed, func(r *Request) { r.Requester = "\x1b[2J" }, "no valid description",
+			false},
+		"a purpose of lines": {RuleTerms, allowed, func(r *Request) { r.Spec.Purpose = "a\nb" }, "no valid description",
 			false},
 		"other schema": {RuleTerms, allowed, func(r *Request) {
 			r.Spec.SchemaSHA256 = digest("x")
@@ -125,7 +128,7 @@ func TestRulesRefuseByName(t *testing.T) {
 		"few per teacher": {RulePerHead, all(allowing, facts(1000, 4)), nil, "the site does not answer", false},
 		"over the limit": {RuleEpsilon, allowed, func(r *Request) {
 			r.Charges[0].Count = 1e6
-		}, "own limit on dataset d would be passed", false},
+		}, "own limit on dataset d would be exceeded", false},
 		"by hand": {RuleApproval, all(strings.Replace(allowing, "automatic", "by-hand", 1)), nil,
 			"waits for approval at site north", true},
 		"bad policy": {RulePolicy, all("datasets: [{name: d}]"), nil, "until it is fixed", true},
@@ -298,7 +301,8 @@ func TestAnApprovalIsForOneSpec(t *testing.T) {
 	for _, spec := range []string{"xx", r.SpecSHA256 + "0"} {
 		_, err := people.Decide("r", spec, Decision{Approve: true, By: "ann"})
 		if !errors.Is(err, ErrSpec) || errors.Is(err, ErrNoRun) ||
-			!strings.Contains(err.Error(), "has asked this node") || !strings.Contains(err.Error(), r.SpecSHA256[:12]) {
+			!strings.Contains(err.Error(), "has no spec that starts with") || !strings.Contains(err.Error(),
+			r.SpecSHA256[:12]) {
 			t.Errorf("spec %q: %v", spec, err)
 		}
 	}

@@ -111,7 +111,7 @@ func (e Entry) canonical() ([]byte, error) {
 		return nil, fmt.Errorf("entry %d: %w", e.Seq, err)
 	}
 	if len(line) >= maxLine {
-		return nil, fmt.Errorf("entry %d has %d bytes; the most is %d", e.Seq, len(line), maxLine)
+		return nil, fmt.Errorf("entry %d has %d bytes; the maximum is %d", e.Seq, len(line), maxLine)
 	}
 	return line, nil
 }
@@ -146,7 +146,7 @@ func parseEntry(line []byte) (Entry, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return Entry{}, errors.New("the line is no entry")
+		return Entry{}, errors.New("the line is not an entry")
 	}
 	canonical, err := e.canonical()
 	if err != nil {
@@ -197,14 +197,14 @@ func (e Entry) validate() error {
 	}
 	for _, word := range []string{e.Dataset, e.Site, e.Node, e.Run, e.By, string(e.Kind)} {
 		if !isWord(word) {
-			return errors.New("a word is none")
+			return errors.New("a word is not valid")
 		}
 	}
 	switch {
 	case e.Run != "" && !runspec.IsName(e.Run):
-		return errors.New("the run's name is none")
+		return errors.New("the run's name is not valid")
 	case e.Accepted != nil && (e.Accepted.Seq == 0 || !isSHA256(e.Accepted.Hash)):
-		return errors.New("what was accepted is no entry of a ledger")
+		return errors.New("the accepted entry is not valid")
 	case e.Requester != "" && (e.Type != EntryRun || !runspec.IsName(e.Requester)):
 		return fmt.Errorf("requester of an entry of type %s", e.Type)
 	case e.Until != "" && e.Type != EntryApprove, e.Signed != nil && e.Type != EntryApprove && e.Type != EntryDeny &&
@@ -215,7 +215,7 @@ func (e Entry) validate() error {
 	case e.Under != "" && (e.Type != EntryCharge || !isSHA256(e.Under)):
 		return fmt.Errorf("an approval in advance in an entry of type %s", e.Type)
 	case e.SpecSHA256 != "" && !isSHA256(e.SpecSHA256), e.Question != "" && !isSHA256(e.Question):
-		return errors.New("a digest is none")
+		return errors.New("a digest is not valid")
 	case e.Type != EntryCharge && (e.EpsilonSpent != 0 || e.Kind != ""):
 		return fmt.Errorf("the price of a round in an entry of type %s", e.Type)
 	case !(e.EpsilonSpent >= 0) || math.IsInf(e.EpsilonSpent, 0):
@@ -224,7 +224,7 @@ func (e Entry) validate() error {
 	for issuer, number := range e.Lists {
 		n, ok := new(big.Int).SetString(number, 10)
 		if !ok || n.Sign() < 0 || n.String() != number || !isSHA256(issuer) {
-			return errors.New("the number of a list is none")
+			return errors.New("the number of a list is not valid")
 		}
 	}
 	times := []string{e.Time}

@@ -29,7 +29,7 @@ func (e *Enforcer) Forecast(t Request, rounds int, earlier []privacy.Event) (f F
 		return Forecast{Refusal: r}
 	}
 	if err := t.validate(); err != nil {
-		return refuse(&Refusal{Rule: RuleTerms, Public: "the terms are none", Private: err.Error()}), nil
+		return refuse(&Refusal{Rule: RuleTerms, Public: "the terms are not valid", Private: err.Error()}), nil
 	}
 	if r := e.mine(t.Spec); r != nil {
 		return refuse(r), nil

@@ -28,14 +28,15 @@ func ReadLedgerHead(path string) (*LedgerHead, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; let this process read it", err)
+		return nil, fmt.Errorf("%w; make it readable", err)
 	}
 	h := new(LedgerHead)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	err = d.Decode(h)
 	if _, more := d.Token(); err != nil || h.Seq == 0 || !isSHA256(h.Hash) || !errors.Is(more, io.EOF) {
-		return nil, fmt.Errorf("%s does not name an entry of a ledger; restore all files of its folder from one backup",
+		return nil, fmt.Errorf("%s does not contain an entry of a ledger; restore all files of its folder from one "+
+			"backup",
 			path)
 	}
 	return h, nil
@@ -132,8 +133,8 @@ func (p people) accepted(b *book) error {
 		err = p.good(*a.signer, a.made)
 	}
 	if err != nil {
-		err = fmt.Errorf("entry %d accepts an older ledger of the dataset, and does not count: %w; have an approver "+
-			"sign by `teacher accept-ledger` with that entry once more, or restore the ledger from a backup", a.seq,
+		err = fmt.Errorf("entry %d accepts an older ledger of the dataset, but is not valid: %w; have an approver "+
+			"sign it again with `teacher accept-ledger`, or restore the ledger from a backup", a.seq,
 			err)
 	}
 	return err

@@ -61,7 +61,7 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 		return err
 	}
 	if l.readOnly {
-		return fmt.Errorf("%w: it was opened to be read", ErrLedger)
+		return fmt.Errorf("%w: it was opened read-only", ErrLedger)
 	}
 	return l.append(f, entries)
 }
@@ -79,8 +79,8 @@ func (l *siteLedger) open() (*os.File, error) {
 			return nil, fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		if h != nil || l.known != nil {
-			return nil, fmt.Errorf("%w: %s is gone, which had entries; restore it from a backup: what was charged is "+
-				"written there and nowhere else at this site", ErrLedger, l.path)
+			return nil, fmt.Errorf("%w: %s is missing, but had entries; restore it from a backup: it is the site's "+
+				"only record of charges", ErrLedger, l.path)
 		}
 		if l.readOnly {
 			return nil, nil
@@ -88,7 +88,7 @@ func (l *siteLedger) open() (*os.File, error) {
 	}
 	f, err := os.OpenFile(l.path, flags, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w; let this process write to it", ErrLedger, err)
+		return nil, fmt.Errorf("%w: %w; make it writable", ErrLedger, err)
 	}
 	if err := lock(f, l.readOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: lock it: %w", ErrLedger, err), f.Close())
@@ -120,7 +120,7 @@ func (l *siteLedger) read(f *os.File) error {
 		l.book, l.size = newBook(), 0
 	}
 	if at.Size() < l.size {
-		return fmt.Errorf("%w: %s was shortened while the node ran; restore it from a backup", ErrLedger, l.path)
+		return fmt.Errorf("%w: %s was truncated while the node ran; restore it from a backup", ErrLedger, l.path)
 	}
 	acknowledged, err := ReadLedgerHead(l.head)
 	if err != nil {
@@ -140,17 +140,17 @@ func (l *siteLedger) read(f *os.File) error {
 	l.file, l.size = at, l.size+int64(good)
 	switch last := l.book.last; {
 	case acknowledged == nil && last.Seq > 1:
-		return fmt.Errorf("%w: %s is missing, which names its last entry; restore it together with the ledger "+
-			"from one backup", ErrLedger, l.head)
+		return fmt.Errorf("%w: %s, with its last entry, is missing; restore it together with the ledger from one "+
+			"backup", ErrLedger, l.head)
 	case acknowledged != nil && acknowledged.Seq > last.Seq:
-		return fmt.Errorf("%w: %s ends with entry %d and there were %d; it was shortened: restore it from a backup",
+		return fmt.Errorf("%w: %s ends with entry %d, but had %d; it was truncated: restore it from a backup",
 			ErrLedger, l.path, last.Seq, acknowledged.Seq)
 	case acknowledged != nil && l.book.hashes[acknowledged.Seq-1] != acknowledged.Hash:
-		return fmt.Errorf("%w: entry %d of %s is not the one that %s names; restore both from one backup", ErrLedger,
+		return fmt.Errorf("%w: entry %d of %s does not match %s; restore both from one backup", ErrLedger,
 			acknowledged.Seq, l.path, l.head)
 	case l.known != nil && l.book.hashes[l.known.Seq-1] != l.known.Hash:
-		return fmt.Errorf("%w: entry %d of %s is another one than it was while this process ran; restore it and its "+
-			".head from one backup", ErrLedger, l.known.Seq, l.path)
+		return fmt.Errorf("%w: entry %d of %s changed while this process ran; restore it and its .head from one "+
+			"backup", ErrLedger, l.known.Seq, l.path)
 	case last.Seq > 0:
 		l.known = &LedgerHead{last.Seq, last.Hash}
 		if !l.readOnly && (acknowledged == nil || acknowledged.Seq < last.Seq) {
@@ -185,7 +185,7 @@ func (l *siteLedger) append(f *os.File, entries []Entry) error {
 		err = LedgerHead{last.Seq, last.Hash}.Write(l.head, l.sync)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w; make room, and let this process write to it", ErrLedger, err)
+		return fmt.Errorf("%w: %w; free some space, and make it writable", ErrLedger, err)
 	}
 	for _, e := range entries {
 		if err := l.book.add(e); err != nil {

@@ -246,7 +246,7 @@ func TestReadingChangesNothing(t *testing.T) {
 		t.Errorf("a torn line was fixed, or %d entries are not 4", status.Entries)
 	}
 	if _, err := s.enforcer(look).Charge(round("r", 5, 20)); err == nil ||
-		!strings.Contains(err.Error(), "opened to be read") {
+		!strings.Contains(err.Error(), "opened read-only") {
 		t.Errorf("charged while reading: %v", err)
 	}
 }

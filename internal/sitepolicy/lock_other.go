@@ -9,7 +9,7 @@ import (
 
 // lock cannot exclude other processes on this system, so nothing is charged or decided.
 func lock(*os.File, bool) error {
-	return errors.New("this system has no file locks that this program knows; run the node on another")
+	return errors.New("file locks are not supported on this system; run the node on another")
 }
 
 const noFollow = 0

@@ -21,27 +21,27 @@ type Peer struct {
 // validateMasked checks the fields about masked runs.
 func (d *Dataset) validateMasked(need func(ok bool, field, format string, args ...any)) {
 	need(d.LeastSites >= 0 && d.LeastSites <= masking.MaxMembers, "least_sites",
-		"%d is no number of sites; use 2 to %d", d.LeastSites, masking.MaxMembers)
+		"%d is not valid; use 2 to %d sites", d.LeastSites, masking.MaxMembers)
 	need(d.LeastColluding >= 0 && d.LeastColluding < masking.MaxMembers, "least_colluding",
-		"%d is no number of sites; use 0 to %d", d.LeastColluding, masking.MaxMembers-1)
+		"%d is not valid; use 0 to %d sites", d.LeastColluding, masking.MaxMembers-1)
 	need(d.Masked || d.LeastSites == 0, "least_sites",
-		"says nothing of runs without masks, which are allowed; set masked: true besides")
+		"has no effect on runs without masks, which are allowed; also set masked: true")
 	need(d.Masked || d.LeastColluding == 0, "least_colluding",
-		"says nothing of runs without masks, which are allowed; set masked: true besides")
+		"has no effect on runs without masks, which are allowed; also set masked: true")
 	sites, keys := map[string]bool{}, map[masking.Fingerprint]bool{}
 	for i, p := range d.Peers {
 		at := fmt.Sprintf("peers[%d]", i)
 		if err := config.CheckName(p.Site); err != nil {
 			need(false, at+".site", "%w", err)
 		}
-		need(!sites[p.Site], at+".site", "%q stands there twice; keep one", p.Site)
+		need(!sites[p.Site], at+".site", "%q is listed twice; keep only one", p.Site)
 		sites[p.Site] = true
 		key, err := masking.ParseFingerprint(p.Key)
 		if err != nil {
 			need(false, at+".key", "%w", err)
 			continue
 		}
-		need(!keys[key], at+".key", "is that of another peer too; each site has a key of its own")
+		need(!keys[key], at+".key", "is also the key of another peer; each site needs its own key")
 		keys[key] = true
 	}
 }
@@ -55,14 +55,14 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 	case g == nil:
 		return nil
 	case g.Quorum < d.LeastSites:
-		return &Refusal{Rule: RuleLeastSites, Public: fmt.Sprintf("sums of %d sites may be opened, and %d are the "+
-			"least on dataset %s; raise aggregation.quorum", g.Quorum, d.LeastSites, d.Name)}
+		return &Refusal{Rule: RuleLeastSites, Public: fmt.Sprintf("sums need only %d sites; the minimum is %d on "+
+			"dataset %s; raise aggregation.quorum", g.Quorum, d.LeastSites, d.Name)}
 	case g.Colluding < d.LeastColluding:
-		return &Refusal{Rule: RuleLeastColluding, Public: fmt.Sprintf("the run withstands %d sites that collude, and "+
-			"%d are the least on dataset %s; raise aggregation.colluding", g.Colluding, d.LeastColluding, d.Name)}
+		return &Refusal{Rule: RuleLeastColluding, Public: fmt.Sprintf("the run withstands only %d colluding sites; "+
+			"the minimum is %d on dataset %s; raise aggregation.colluding", g.Colluding, d.LeastColluding, d.Name)}
 	case len(d.Peers) == 0 && d.Approval == Automatic:
-		return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("no peers are named on dataset %s, and nobody looks at "+
-			"the members of a masked run; name them, or approve by hand", d.Name)}
+		return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("no peers are listed for dataset %s, so nobody checks "+
+			"the members of a masked run; list them, or approve by hand", d.Name)}
 	case len(d.Peers) == 0:
 		return nil // a person reviews them
 	}
@@ -77,16 +77,16 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 	if len(strange) == 0 {
 		return nil
 	}
-	return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("the run has members that are no peers on dataset %s: %s",
+	return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("the run has members that are not peers on dataset %s: %s",
 		d.Name, shortList(strange))}
 }
 
 // masksAllowed describes what the rules about masks allow.
 func (d *Dataset) masksAllowed() string {
 	if !d.Masked {
-		return "runs with masks and without"
+		return "runs with and without masks"
 	}
-	return fmt.Sprintf("runs with masks, in sums of %d sites or more, that withstand %d sites which collude",
+	return fmt.Sprintf("runs with masks, with sums of at least %d sites, that withstand %d colluding sites",
 		max(2, d.LeastSites), d.LeastColluding)
 }
 
@@ -135,14 +135,14 @@ func (r *runBook) another(t Request) (again bool, refusal *Refusal) {
 	}
 	switch {
 	case t.Round < a.round:
-		return refuse("round %d of run %s comes after round %d was opened here; a masked run goes on from its "+
+		return refuse("round %d of run %s comes after round %d was opened here; a masked run continues from its "+
 			"newest round", t.Round, t.Run, a.round)
 	case a.planned != t.Use.Planned || a.uses != t.Use.Queries:
-		return refuse("another opening of round %d of run %s uses something else of the plan than the first",
+		return refuse("another opening of round %d of run %s uses other plan entries than the first",
 			t.Round, t.Run)
 	case a.made > masking.Retries:
-		return refuse("seeds of round %d of run %s were revealed %d times here, the most that a site does; open "+
-			"another run", t.Round, t.Run, a.made)
+		return refuse("seeds of round %d of run %s were revealed %d times here, the maximum; open another "+
+			"run", t.Round, t.Run, a.made)
 	}
 	return true, nil
 }

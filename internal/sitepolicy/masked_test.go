@@ -52,19 +52,19 @@ func TestRulesOfMaskedRuns(t *testing.T) {
 			"runs without masks are not allowed on dataset d"},
 		"without masks, which is allowed": {policy: withRules(peers), change: func(r *Request) { r.Spec.Masked = nil }},
 		"few sites": {withRules("masked: true, least_sites: 4, " + peers), nil, RuleLeastSites,
-			"sums of 3 sites may be opened, and 4 are the least"},
+			"sums need only 3 sites; the minimum is 4"},
 		"few that collude": {withRules("masked: true, least_colluding: 2, " + peers), nil, RuleLeastColluding,
-			"withstands 1 sites that collude, and 2 are the least"},
-		"nobody looks at the members": {allowing, nil, RulePeers, "nobody looks at the members"},
-		"a person looks at them":      {byHand(allowing), nil, RuleApproval, "waits for approval"},
+			"withstands only 1 colluding sites; the minimum is 2"},
+		"nobody checks the members": {allowing, nil, RulePeers, "nobody checks the members"},
+		"a person looks at them":    {byHand(allowing), nil, RuleApproval, "waits for approval"},
 		"a stranger, for whom a person is not asked": {byHand(withRules(peers)), func(r *Request) {
 			r.Spec.Masked.Members[2].Site = "southern"
-		}, RulePeers, "no peers on dataset d: southern"},
+		}, RulePeers, "not peers on dataset d: southern"},
 		"a peer with another key": {withRules(peers), func(r *Request) {
 			r.Spec.Masked.Members[0].Key = keyOf("somebody else")
 		}, RulePeers, "east with another key"},
 		"a group that hides nothing": {withRules(peers), func(r *Request) { r.Spec.Masked.Quorum = 1 }, RuleTerms,
-			"does not say"},
+			"no valid description"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -97,15 +97,15 @@ func TestRulesOfMaskedRuns(t *testing.T) {
 
 func TestRulesOfMaskedRunsThatCannotWork(t *testing.T) {
 	for rules, want := range map[string]string{
-		"least_sites: 2":                           "datasets[0].least_sites: says nothing of runs without masks",
-		"least_colluding: 1":                       "datasets[0].least_colluding: says nothing of runs without masks",
-		"masked: true, least_sites: -1":            "datasets[0].least_sites: -1 is no number of sites",
-		"masked: true, least_colluding: 200":       "datasets[0].least_colluding: 200 is no number of sites",
-		"peers: [{site: east}]":                    `datasets[0].peers[0].key: "" is no SHA-256 in hex`,
+		"least_sites: 2":                           "datasets[0].least_sites: has no effect on runs without masks",
+		"least_colluding: 1":                       "datasets[0].least_colluding: has no effect on runs without masks",
+		"masked: true, least_sites: -1":            "datasets[0].least_sites: -1 is not valid",
+		"masked: true, least_colluding: 200":       "datasets[0].least_colluding: 200 is not valid",
+		"peers: [{site: east}]":                    `datasets[0].peers[0].key: "" is not a SHA-256 in hex`,
 		"peers: [{site: EAST, key: x}]":            "datasets[0].peers[0].site: ",
-		strings.Replace(peers, "south", "east", 1): `datasets[0].peers[1].site: "east" stands there twice`,
+		strings.Replace(peers, "south", "east", 1): `datasets[0].peers[1].site: "east" is listed twice`,
 		strings.Replace(peers, strings.ToUpper(keyOf("south").Hex()), keyOf("east").Hex(), 1): "datasets[0].peers[1]." +
-			"key: is that of another peer too",
+			"key: is also the key of another peer",
 	} {
 		if _, err := Parse([]byte(withRules(rules))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", rules, err, want)
@@ -136,7 +136,8 @@ func TestEachOpeningIsChargedAndFourAreTheMost(t *testing.T) {
 			spent = e.EpsilonSpent
 		}
 		_, err := ask(number, 1+masking.Retries)
-		if r := refusedBy(t, err, RuleReveals); !strings.Contains(r.Leaving(), "were revealed 4 times here, the most") {
+		if r := refusedBy(t, err, RuleReveals); !strings.Contains(r.Leaving(), "were revealed 4 times here, the "+
+			"maximum") {
 			t.Errorf("it says %q", r.Leaving())
 		}
 	}

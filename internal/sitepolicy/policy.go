@@ -121,12 +121,12 @@ func Read(path string) (*Policy, error) {
 func readText(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the policy: %w; name a file that this process may read", err)
+		return nil, fmt.Errorf("read the policy: %w; give a readable file", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the policy: %w; name a file that this process may read", err)
+		return nil, fmt.Errorf("read the policy: %w; give a readable file", err)
 	}
 	return raw, nil
 }
@@ -142,7 +142,7 @@ func parseFile(path string, text []byte) (*Policy, error) {
 // Parse parses and validates a policy.
 func Parse(raw []byte) (*Policy, error) {
 	if len(raw) > maxPolicy {
-		return nil, fmt.Errorf("more than %d bytes; this is no policy", maxPolicy)
+		return nil, fmt.Errorf("more than %d bytes; this is not a policy", maxPolicy)
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	p := new(Policy)
@@ -170,14 +170,14 @@ func Parse(raw []byte) (*Policy, error) {
 // Validate reports every invalid field.
 func (p *Policy) Validate() error {
 	if len(p.Datasets) == 0 {
-		return errors.New("datasets: none; name at least one, with what is allowed on it")
+		return errors.New("datasets: none; list at least one, with what is allowed on it")
 	}
 	var errs []error
 	seen := map[string]bool{}
 	for i, d := range p.Datasets {
 		at := fmt.Sprintf("datasets[%d]", i)
 		if seen[d.Name] {
-			errs = append(errs, fmt.Errorf("%s.name: %q stands there twice; keep one", at, d.Name))
+			errs = append(errs, fmt.Errorf("%s.name: %q is listed twice; keep only one", at, d.Name))
 		}
 		seen[d.Name] = true
 		errs = append(errs, d.validate(at)...)
@@ -195,34 +195,35 @@ func (d *Dataset) validate(at string) (errs []error) {
 		need(false, "name", "%w", err)
 	}
 	if _, err := privacy.NewBudget(d.Epsilon, 0.5); err != nil {
-		need(false, "epsilon", "%v is no limit; use a finite number above 0", d.Epsilon)
+		need(false, "epsilon", "%v is not a limit; use a finite number above 0", d.Epsilon)
 	}
 	if _, err := privacy.NewBudget(1, d.Delta); err != nil {
-		need(false, "delta", "%v is none; use a number above 0 and below 1, much less than one over the "+
-			"number of persons", d.Delta)
+		need(false, "delta", "%v is not valid; use a number above 0 and below 1, much less than one over the number "+
+			"of persons", d.Delta)
 	}
 	need(d.Filter == privacy.FilterGDP || d.Filter == privacy.FilterRDP, "filter",
-		"%q adds up no runs that follow each other; use gdp or rdp", d.Filter)
-	need(len(d.Pipelines) > 0, "pipelines", "none; name those that are allowed: %s", strings.Join(Pipelines(), ", "))
+		"%q cannot add up successive runs; use gdp or rdp", d.Filter)
+	need(len(d.Pipelines) > 0, "pipelines", "none; list the allowed ones: %s", strings.Join(Pipelines(), ", "))
 	for _, name := range d.Pipelines {
-		need(slices.Contains(Pipelines(), name), "pipelines", "%q is none; use %s",
+		need(slices.Contains(Pipelines(), name), "pipelines", "%q is not available; use %s",
 			name, strings.Join(Pipelines(), ", "))
 	}
 	for _, name := range d.Stages {
-		need(slices.Contains(Stages(), name), "stages", "%q is none; use %s", name, strings.Join(Stages(), ", "))
+		need(slices.Contains(Stages(), name), "stages", "%q is not available; use "+
+			"%s", name, strings.Join(Stages(), ", "))
 	}
-	need(!repeats(d.Pipelines), "pipelines", "one stands there twice; keep one")
-	need(!repeats(d.Stages), "stages", "one stands there twice; keep one")
-	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the least number of privacy units at a node", d.MinRows)
+	need(!repeats(d.Pipelines), "pipelines", "one is listed twice; keep only one")
+	need(!repeats(d.Stages), "stages", "one is listed twice; keep only one")
+	need(d.MinRows >= 0, "min_rows", "%d is below 0; use the minimum number of privacy units at a node", d.MinRows)
 	need(d.MinRowsPerTeacher >= 0, "min_rows_per_teacher",
-		"%d is below 0; use the least number of privacy units of a teacher", d.MinRowsPerTeacher)
+		"%d is below 0; use the minimum number of privacy units of a teacher", d.MinRowsPerTeacher)
 	d.validateStudy(need)
 	columns := map[string]bool{}
 	for i, by := range d.LeastRecordsBy {
 		at := fmt.Sprintf("least_records_by[%d]", i)
-		need(by.Column != "", at+".column", "none; name a categorical column of the schema")
-		need(!columns[by.Column], at+".column", "%q stands there twice; keep one", by.Column)
-		need(by.Least >= 2, at+".least", "%d asks for nothing; use the least number of privacy units of a category, 2 "+
+		need(by.Column != "", at+".column", "none; give a categorical column of the schema")
+		need(!columns[by.Column], at+".column", "%q is listed twice; keep only one", by.Column)
+		need(by.Least >= 2, at+".least", "%d has no effect; use the minimum number of privacy units of a category, 2 "+
 			"or more", by.Least)
 		columns[by.Column] = true
 	}
@@ -236,11 +237,11 @@ func (d *Dataset) validateStudy(need func(ok bool, field, format string, args ..
 	if d.Study == (Study{}) {
 		return
 	}
-	need(study.CheckHash("it", d.Study.SHA256) == nil, "study.sha256", "%q is no SHA-256; write 64 lower-case hex "+
-		"digits, as `sha256sum study.yaml` shows them", d.Study.SHA256)
+	need(study.CheckHash("it", d.Study.SHA256) == nil, "study.sha256", "%q is not a SHA-256; write 64 lower-case hex "+
+		"digits, as printed by `sha256sum study.yaml`", d.Study.SHA256)
 	if d.Study.Expires != "" {
 		_, err := time.Parse(time.DateOnly, d.Study.Expires)
-		need(err == nil, "study.expires", "%q is no day; write it like 2027-06-30", d.Study.Expires)
+		need(err == nil, "study.expires", "%q is not a day; write it like 2027-06-30", d.Study.Expires)
 	}
 }
 

@@ -28,12 +28,12 @@ func TestBadPoliciesNameTheFieldAndTheFix(t *testing.T) {
 		}
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "none.yaml")); err == nil ||
-		!strings.Contains(err.Error(), "name a file") {
+		!strings.Contains(err.Error(), "give a readable file") {
 		t.Errorf("a missing file: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	testkit.Must(t, os.WriteFile(large, make([]byte, maxPolicy+1), 0o600))
-	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "this is no policy") {
+	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "this is not a policy") {
 		t.Errorf("a large file: %v", err)
 	}
 }

@@ -84,15 +84,15 @@ func (t Request) validate() error {
 	case !runspec.IsName(t.Run):
 		return errors.New("the run has no name")
 	case t.Requester != "" && !runspec.IsName(t.Requester):
-		return errors.New("who asks has no name")
+		return errors.New("the requester has no name")
 	case !isSHA256(t.SpecSHA256) || !isSHA256(t.Question):
-		return errors.New("a digest is none")
+		return errors.New("a digest is not valid")
 	case t.Use.Planned < 0 || t.Use.Queries < 1:
-		return errors.New("they name no entry of the plan")
+		return errors.New("they have no entry of the plan")
 	case len(t.Charges) == 0:
-		return errors.New("they name no price")
+		return errors.New("they have no price")
 	case !isWord(string(t.Kind)):
-		return errors.New("the kind of the question is no word")
+		return errors.New("the kind of the question is not valid")
 	}
 	for i, e := range t.Charges {
 		if err := e.Validate(); err != nil {
@@ -121,7 +121,7 @@ func (s Spec) budget() privacy.Budget {
 func (s Spec) validate() error {
 	for _, word := range []string{s.Dataset, s.SchemaSHA256, s.Unit, s.Pipeline, s.Guarantee} {
 		if !isWord(word) {
-			return errors.New("a word of the run's spec is none")
+			return errors.New("a word of the run's spec is not valid")
 		}
 	}
 	if err := s.budget().Validate(); err != nil {

@@ -32,11 +32,12 @@ func (d *Dataset) permitsStudy(s Spec, now time.Time) *Refusal {
 		return &Refusal{Rule: RuleStudy, Public: fmt.Sprintf(format, args...)}
 	}
 	if want := d.Study.SHA256; want != "" && (s.Study == nil || s.Study.SHA256 != want) {
-		return refuse("runs on dataset %s must be of the study with SHA-256 %s; name its study.yaml in run.yaml",
+		return refuse("runs on dataset %s must belong to the study with SHA-256 %s; set study in run.yaml to its "+
+			"study.yaml",
 			d.Name, want)
 	}
 	if own := (study.Block{Expires: d.Study.Expires}); own.Expires != "" && own.Ended(now) {
-		return refuse("the site takes part until %s, and that day is over", own.Expires)
+		return refuse("the site took part until %s", own.Expires)
 	}
 	if s.Study != nil && s.Study.Ended(now) {
 		return refuse("%s was the last day of %s", s.Study.Expires, s.Study)
@@ -48,11 +49,11 @@ func (d *Dataset) permitsStudy(s Spec, now time.Time) *Refusal {
 func (d *Dataset) studyAllowed() string {
 	switch {
 	case d.Study.SHA256 == "":
-		return "runs of any study that goes on, and of none"
+		return "runs of any current study, and runs without a study"
 	case d.Study.Expires == "":
 		return "runs of the study with SHA-256 " + d.Study.SHA256
 	}
-	return fmt.Sprintf("runs of the study with SHA-256 %s, to the end of %s", d.Study.SHA256, d.Study.Expires)
+	return fmt.Sprintf("runs of the study with SHA-256 %s, until the end of %s", d.Study.SHA256, d.Study.Expires)
 }
 
 func (d *Dataset) permitsPipeline(s Spec) *Refusal {
@@ -95,12 +96,12 @@ const noAnswer = "the site does not answer; ask its people"
 func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	if f.Units < d.MinRows {
 		broken = append(broken, &Refusal{Rule: RuleRows, Public: noAnswer,
-			Private: fmt.Sprintf("%d privacy units, the policy wants %d", f.Units, d.MinRows)})
+			Private: fmt.Sprintf("%d privacy units, but the policy requires %d", f.Units, d.MinRows)})
 	}
 	if f.LeastUnits < d.MinRowsPerTeacher {
 		broken = append(broken, &Refusal{Rule: RulePerHead, Public: noAnswer,
-			Private: fmt.Sprintf("a teacher with %d privacy units, the policy wants %d; lower teachers before the "+
-				"node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
+			Private: fmt.Sprintf("a teacher with %d privacy units, but the policy requires %d; lower teachers before "+
+				"the node joins, or the rule", f.LeastUnits, d.MinRowsPerTeacher)})
 	}
 	for _, by := range d.LeastRecordsBy {
 		if private := by.broken(f); private != "" {
@@ -129,8 +130,8 @@ func (by LeastBy) broken(f Facts) string {
 	if len(few) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of column %q %s privacy units, the policy wants %d of each that occurs; merge categories in "+
-		"the schema before the node joins, or lower the rule", by.Column, shortList(few), by.Least)
+	return fmt.Sprintf("column %q has %s privacy units, but the policy requires %d in each category that occurs; "+
+		"merge categories in the schema before the node joins, or lower the rule", by.Column, shortList(few), by.Least)
 }
 
 // admits limits a run to its budget, which a person approved.
@@ -172,10 +173,10 @@ func judge(b *book, p people, t Request, o Options) (is judgement, refusal *Refu
 		run = &runBook{}
 	}
 	if run.seen != "" && (!run.spec.same(t.Spec) || run.requester != t.Requester) {
-		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms, or another requester, than " +
-			"the site wrote down",
-			Private: "people read both in the site's ledger, and the node did not write these, or the aggregator " +
-				"named another one then; restore the ledger from a backup, or find out who writes to it"}
+		return is, &Refusal{Rule: RuleTerms, Public: "run " + t.Run + " has other terms or another requester than " +
+			"recorded at the site",
+			Private: "the site's ledger has both; someone changed it, or the aggregator named another requester; " +
+				"restore the ledger from a backup, or find out who writes to it"}
 	}
 	v, paid := p.verdict(run), b.paid(t) > 0
 	switch {
@@ -202,15 +203,15 @@ func judge(b *book, p people, t Request, o Options) (is judgement, refusal *Refu
 	}
 	if !again {
 		if _, err := t.Spec.Plan.Admit(run.used, t.Use); err != nil {
-			return is, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all that run %s planned of %s was answered "+
-				"here", t.Run, t.Kind), Private: err.Error()}
+			return is, &Refusal{Rule: RulePlan, Public: fmt.Sprintf("all questions that run %s planned for %s were "+
+				"answered here", t.Run, t.Kind), Private: err.Error()}
 		}
 	}
 	claim, err := d.Limit().Admit(b.spent, t.Charges)
 	switch {
 	case errors.Is(err, privacy.ErrOverBudget):
 		return is, &Refusal{Rule: RuleEpsilon,
-			Public: fmt.Sprintf("the site's own limit on dataset %s would be passed", d.Name), Private: err.Error()}
+			Public: fmt.Sprintf("the site's own limit on dataset %s would be exceeded", d.Name), Private: err.Error()}
 	case err != nil:
 		return is, &Refusal{Rule: RuleTerms, Public: "what the round costs cannot be added up",
 			Private: err.Error()}

@@ -195,13 +195,13 @@ func (s Spec) most(limit privacy.Budget) *float64 {
 var ErrNoRun = errors.New("no such run")
 
 // ErrSpec says that the given spec matches none, or several, of the runs with the name.
-var ErrSpec = errors.New("the spec does not tell which run")
+var ErrSpec = errors.New("the spec does not identify the run")
 
 // ErrSigned says that the policy does not count a decision with this signature, or without one.
 var ErrSigned = errors.New("the decision would not count")
 
-var errNoEnd = errors.New("an approval in advance needs an end; give --until or --for, or approval_expires in the " +
-	"policy")
+var errNoEnd = errors.New("an approval in advance needs an end; give --until or --for, or set approval_expires in " +
+	"the policy")
 
 // Decision is a person's decision about a run.
 type Decision struct {
@@ -234,7 +234,7 @@ func (e *Enforcer) Decide(run, spec string, by Decision) (*Run, error) {
 			return nil, errNoEnd
 		}
 		if !runspec.IsName(run) {
-			return nil, fmt.Errorf("%q is no name for an approval; use one as runs have", run)
+			return nil, fmt.Errorf("%q is not a name for an approval; use a name like those of runs", run)
 		}
 	} else if _, err := os.Stat(e.o.Ledger); errors.Is(err, fs.ErrNotExist) {
 		e.ledger.readOnly = true // a decision creates no ledger
@@ -289,14 +289,14 @@ func (b *book) named(run, spec string) (runKey, error) {
 	found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
 	switch {
 	case len(named) == 0:
-		return runKey{}, fmt.Errorf("%w: run %q has asked nothing of this node; `teacher runs` lists those that did",
+		return runKey{}, fmt.Errorf("%w: run %q has not asked this node; see `teacher runs`",
 			ErrNoRun, run)
 	case len(found) == 0:
-		return runKey{}, fmt.Errorf("%w: run %q has asked this node, and no spec of it begins with %q; give one "+
-			"as `teacher runs` shows it, such as %s", ErrSpec, run, spec, named[0].spec[:12])
+		return runKey{}, fmt.Errorf("%w: run %q has no spec that starts with %q; give one from `teacher runs`, such "+
+			"as %s", ErrSpec, run, spec, named[0].spec[:12])
 	case len(found) > 1:
-		return runKey{}, fmt.Errorf("%w: %d runs of different specs call themselves %q; say with --spec which one, as "+
-			"`teacher runs` shows it", ErrSpec, len(found), run)
+		return runKey{}, fmt.Errorf("%w: %d runs with different specs have the name %q; choose one with --spec, as "+
+			"shown by `teacher runs`", ErrSpec, len(found), run)
 	}
 	return found[0], nil
 }
@@ -321,17 +321,15 @@ func (e *Enforcer) decision(b *book, d *Dataset, key runKey, previous string, by
 			return entry, errNoEnd
 		case by.Until.IsZero():
 		case !by.Until.After(p.now):
-			return entry, fmt.Errorf("the approval would have ended at %s, and it is %s by this machine's clock and "+
-				"the "+
-				"site's ledger; give a later end", formatMoment(by.Until), formatMoment(p.now))
+			return entry, fmt.Errorf("the approval would end at %s, but it is already %s by this machine's clock and "+
+				"the site's ledger; give a later end", formatMoment(by.Until), formatMoment(p.now))
 		default:
 			entry.Until = ledger.FormatTime(by.Until)
 		}
 	}
 	if by.Sign != nil && len(d.Approvers) == 0 {
-		return entry, fmt.Errorf("%w as one that is signed: the policy names no approvers; leave the certificate "+
-			"out, or "+
-			"name them", ErrSigned)
+		return entry, fmt.Errorf("%w if it is signed: the policy has no approvers; leave out the certificate, or "+
+			"list approvers", ErrSigned)
 	}
 	if by.Sign != nil {
 		made := ledger.FormatTime(p.now)

@@ -72,7 +72,7 @@ func TestUndecidedRunsAreBounded(t *testing.T) {
 		t.Helper()
 		says := refusedBy(t, g.Ask(r), RuleApproval)
 		if says.Waiting || !strings.Contains(says.Leaving(), "ask its people to deny some") ||
-			!strings.Contains(says.Error(), "`teacher deny` makes room") {
+			!strings.Contains(says.Error(), "and deny some with `teacher deny`") {
 			t.Fatalf("refused with %q, waiting %v", says, says.Waiting)
 		}
 	}

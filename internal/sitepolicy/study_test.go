@@ -39,12 +39,13 @@ func TestRunsOfAnotherStudyAreRefused(t *testing.T) {
 		of         *study.Block
 		says       string // empty if it is allowed
 	}{
-		"it":                        {wanted, before, heart(), ""},
-		"after its last day":        {wanted, after, heart(), "2027-06-30 was the last day of study heart ("},
-		"none":                      {wanted, before, nil, "must be of the study with SHA-256 " + digest("study")},
-		"another":                   {wanted, before, other, "must be of the study with SHA-256 " + digest("study")},
+		"it":                 {wanted, before, heart(), ""},
+		"after its last day": {wanted, after, heart(), "2027-06-30 was the last day of study heart ("},
+		"none":               {wanted, before, nil, "must belong to the study with SHA-256 " + digest("study")},
+		"another": {wanted, before, other, "must belong to the study with SHA-256 " +
+			digest("study")},
 		"before the site's own end": {ending, "2027-03-31 23:59:59", heart(), ""},
-		"after the site's own end":  {ending, "2027-04-01 00:00:00", heart(), "takes part until 2027-03-31"},
+		"after the site's own end":  {ending, "2027-04-01 00:00:00", heart(), "took part until 2027-03-31"},
 		"any":                       {any, before, other, ""},
 		"none where any may be":     {any, after, nil, ""},
 		"any, after its last day":   {any, after, other, "2027-06-30 was the last day"},
@@ -124,7 +125,7 @@ func TestCategoriesWithTooFewUnits(t *testing.T) {
 			strings.Contains(leaving, "label") || strings.Contains(leaving, "least_records_by") {
 			t.Errorf("%q leaves", leaving)
 		}
-		if !strings.Contains(refusal.Error(), `(least_records_by): of column "label" "0" with 9 privacy units`) {
+		if !strings.Contains(refusal.Error(), `(least_records_by): column "label" has "0" with 9 privacy units`) {
 			t.Errorf("the site reads %q", refusal)
 		}
 	}

@@ -38,9 +38,9 @@ var (
 	ErrUnreachable = errors.New("the aggregator cannot be reached")
 	// ErrFailed: the aggregator failed at the request for all of
 	// Config.Patience.
-	ErrFailed = errors.New("the aggregator fails at the request")
+	ErrFailed = errors.New("the aggregator failed to handle the request")
 	// ErrNotHeld: the aggregator lacks what the request needs, such as the sums of a selection; see Hold in [Asking].
-	ErrNotHeld = errors.New("the aggregator does not hold what was asked about")
+	ErrNotHeld = errors.New("the aggregator does not have what was asked for")
 	// ErrCertificate: this student's own certificate is no longer accepted.
 	ErrCertificate = errors.New("the certificate is not accepted")
 )
@@ -175,13 +175,13 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		}
-		message, trouble := dial.Message(err), "the aggregator does not answer; trying again"
+		message, trouble := dial.Message(err), "the aggregator does not answer; retrying"
 		rest := dial.Again(err)
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
 			if rest > 0 {
 				c.met.Store(true)
-				failing, trouble = time.Time{}, "too many calls in a short time; trying again"
+				failing, trouble = time.Time{}, "too many calls in a short time; retrying"
 				break
 			}
 			return fmt.Errorf("%s: %w: %s", what, ErrOverBudget, message)
@@ -190,10 +190,10 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 				failing = time.Now()
 			}
 			if time.Since(failing) > c.cfg.Patience {
-				return fmt.Errorf("%s: %w: %s; its log may say more; fix it and run again, which goes on from "+
-					"the checkpoint", what, ErrFailed, message)
+				return fmt.Errorf("%s: %w: %s; see its log; fix the problem and run again to continue from the "+
+					"checkpoint", what, ErrFailed, message)
 			}
-			trouble = "the aggregator fails at the request; trying again"
+			trouble = "the aggregator failed to handle the request; trying again"
 		case codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.Canceled:
 			failing = time.Time{}
 		case codes.Unauthenticated:
@@ -208,7 +208,7 @@ func (c *Client) retry(ctx context.Context, what string, call func() error) erro
 			if time.Since(failing) > c.cfg.Patience {
 				return certificateError{fmt.Errorf("%s: %w: %s", what, ErrRefused, message)}
 			}
-			trouble = "the certificate of the connection ended; dialling again"
+			trouble = "the certificate of the connection expired; reconnecting"
 		case codes.AlreadyExists:
 			return fmt.Errorf("%s: %w: %w: %s", what, ErrRefused, ErrRunExists, message)
 		case codes.NotFound:

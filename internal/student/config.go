@@ -114,7 +114,7 @@ func (c Config) Validate() error {
 	var errs config.Problems
 	need := errs.Need
 	if c.Queue {
-		need(c.Run == "", "run: a worker (queue: true) takes its runs from the queue; leave it out")
+		need(c.Run == "", "run: a worker (queue: true) gets its runs from the queue; leave it out")
 		need(len(c.Worker) <= maxWorker && workerName.MatchString(c.Worker),
 			"worker: %q is not a name; use 1 to %d letters, digits, dots, dashes and underscores", c.Worker, maxWorker)
 		need(c.Workers >= 1 && c.Workers <= maxWorkers, "workers: %d is not between 1 and %d", c.Workers, maxWorkers)
@@ -123,7 +123,7 @@ func (c Config) Validate() error {
 	} else {
 		need(c.Run != "", "run: missing; give the path of a run.yaml")
 		need(c.Worker == "" && c.Workers == 1 && c.KeepResults == keepResults,
-			"worker, workers, keep_results: are for queue: true; leave them out, or set it")
+			"worker, workers, keep_results: only for queue: true; leave them out, or set it")
 	}
 	need(c.Out != "", "out: missing; give a folder for the results")
 	return errors.Join(c.validateConnection(), errors.Join(errs...))

@@ -45,13 +45,13 @@ func (q *Queue) Fetch(ctx context.Context, run string, begin func(bytes int64) (
 			case errors.Is(err, io.EOF) && left == 0:
 				return nil
 			case errors.Is(err, io.EOF) || left < 0 || err == nil && len(m.GetChunk()) == 0:
-				return status.Error(codes.FailedPrecondition, "what came is not of the size that was told; fetch it "+
-					"again")
+				return status.Error(codes.FailedPrecondition, "the received bundle does not have the announced size; "+
+					"fetch it again")
 			case err != nil:
 				return err
 			}
 			if _, err := to.Write(m.GetChunk()); err != nil {
-				own = fmt.Errorf("write what came: %w", err)
+				own = fmt.Errorf("write the received bundle: %w", err)
 				return nil
 			}
 		}

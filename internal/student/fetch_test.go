@@ -45,11 +45,11 @@ func TestAnAggregatorThatSendsOtherThings(t *testing.T) {
 		"a bundle":         {[]*conclavev1.FetchRunResponse{size(10), chunk(4), chunk(6)}, false, ""},
 		"nothing":          {nil, false, "sent no bundle"},
 		"no size":          {[]*conclavev1.FetchRunResponse{chunk(4)}, false, "sent no bundle"},
-		"half of it":       {[]*conclavev1.FetchRunResponse{size(10), chunk(4)}, false, "not of the size"},
-		"chunks for ever":  {[]*conclavev1.FetchRunResponse{size(10), chunk(4)}, true, "not of the size"},
-		"a chunk too long": {[]*conclavev1.FetchRunResponse{size(10), chunk(11)}, false, "not of the size"},
-		"nothing for ever": {[]*conclavev1.FetchRunResponse{size(10), chunk(0)}, true, "not of the size"},
-		"sizes for ever":   {[]*conclavev1.FetchRunResponse{size(10)}, true, "not of the size"},
+		"half of it":       {[]*conclavev1.FetchRunResponse{size(10), chunk(4)}, false, "not have the announced size"},
+		"chunks for ever":  {[]*conclavev1.FetchRunResponse{size(10), chunk(4)}, true, "not have the announced size"},
+		"a chunk too long": {[]*conclavev1.FetchRunResponse{size(10), chunk(11)}, false, "not have the announced size"},
+		"nothing for ever": {[]*conclavev1.FetchRunResponse{size(10), chunk(0)}, true, "not have the announced size"},
+		"sizes for ever":   {[]*conclavev1.FetchRunResponse{size(10)}, true, "not have the announced size"},
 		"a huge chunk":     {[]*conclavev1.FetchRunResponse{size(1 << 30), chunk(8 << 20)}, false, "larger than max"},
 	} {
 		t.Run(name, func(t *testing.T) {

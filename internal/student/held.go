@@ -183,7 +183,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 			case rest > 0, slices.Contains(passing, code):
 			case code == codes.Unauthenticated:
 				if err := h.queue.renewable(h.stream); err != nil {
-					h.end(fmt.Errorf("hold the run: %w", err))
+					h.end(fmt.Errorf("keep the run's claim: %w", err))
 					return
 				}
 			default:
@@ -191,8 +191,8 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 				return
 			}
 			pause := max(rest, pauses.NextBackOff())
-			h.queue.log.Warn("the aggregator does not answer; trying again",
-				zap.String("to", "hold the run"), zap.Duration("pause", pause), zap.Error(err))
+			h.queue.log.Warn("the aggregator does not answer; retrying",
+				zap.String("to", "keep the run's claim"), zap.Duration("pause", pause), zap.Error(err))
 			dial.Wait(h.stream, pause)
 			stream, _, err = h.queue.claim(h.stream, h.stream, h.worker)
 		}
@@ -283,7 +283,7 @@ func (h *Held) Confirm(ctx context.Context) error {
 	case r.GetState() != conclavev1.RunState_RUN_STATE_RUNNING:
 		return &LostError{State: r.GetState(), Reason: r.GetReason()}
 	case r.GetWorker() != h.worker.GetName():
-		return &LostError{State: r.GetState(), Reason: fmt.Sprintf("worker %q has it", r.GetWorker())}
+		return &LostError{State: r.GetState(), Reason: fmt.Sprintf("worker %q has claimed it", r.GetWorker())}
 	}
 	return nil
 }
@@ -302,13 +302,13 @@ func (h *Held) Finish(ctx context.Context, state conclavev1.RunState, reason str
 	results []*conclavev1.RunResult) error {
 	request := &conclavev1.FinishRunRequest{Run: h.Run.GetName(), Claim: h.Run.GetClaim(), State: state, Reason: reason,
 		Results: results}
-	err := h.queue.retry(ctx, "say how the run ended", func() error {
+	err := h.queue.retry(ctx, "report how the run ended", func() error {
 		_, err := h.queue.runs.FinishRun(ctx, request)
 		return err
 	})
 	if err != nil && ctx.Err() != nil {
 		h.GiveBack()
-		return fmt.Errorf("%w; whoever takes the run next says it again", err)
+		return fmt.Errorf("%w; the next worker of the run reports it again", err)
 	}
 	h.release(0)
 	return err

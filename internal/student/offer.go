@@ -32,7 +32,7 @@ func (q *Queue) Offer(ctx context.Context, process string, give Give) error {
 	var giving errgroup.Group
 	giving.SetLimit(givenAtOnce)
 	defer giving.Wait() //nolint:errcheck // it has none
-	return q.retry(ctx, "hand out runs", func() error {
+	return q.retry(ctx, "send runs", func() error {
 		stream, err := q.runs.OfferRuns(ctx, &conclavev1.OfferRunsRequest{Dataset: q.cfg.Dataset, Process: process})
 		if err != nil {
 			return err
@@ -49,9 +49,9 @@ func (q *Queue) Offer(ctx context.Context, process string, give Give) error {
 			giving.Go(func() error {
 				log := q.log.With(zap.String("run", m.GetWanted().GetRun()))
 				if err := q.give(ctx, m.GetWanted(), give); err != nil {
-					log.Warn("run not handed out", zap.Error(err))
+					log.Warn("run not sent", zap.Error(err))
 				} else {
-					log.Info("run handed out")
+					log.Info("run sent")
 				}
 				return nil
 			})

@@ -279,7 +279,7 @@ func TestConfirm(t *testing.T) {
 		want  string // empty if the worker has the run
 	}{
 		{&conclavev1.RunStatus{State: running, Worker: "w"}, ""},
-		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has it`},
+		{&conclavev1.RunStatus{State: running, Worker: "v"}, `worker "v" has claimed it`},
 		{&conclavev1.RunStatus{State: waiting, Worker: "w", Reason: "silent for too long"},
 			"no longer this worker's: silent for too long"},
 		{&conclavev1.RunStatus{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"}, "cancelled: by eve"},

@@ -82,7 +82,7 @@ func (b *Block) Validate() error {
 		}
 	}
 	if _, err := time.Parse(time.DateOnly, b.Expires); err != nil {
-		return fmt.Errorf("study: expires: %q is no day; write it like 2027-06-30", b.Expires)
+		return fmt.Errorf("study: expires: %q is not a day; write it like 2027-06-30", b.Expires)
 	}
 	return CheckHash("study: sha256", b.SHA256)
 }
@@ -101,7 +101,8 @@ func checkLine(line string) error {
 // CheckHash refuses anything but a SHA-256 in the form of [Hash]; field names it in the error.
 func CheckHash(field, sum string) error {
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 || hex.EncodeToString(raw) != sum {
-		return fmt.Errorf("%s: %q is no SHA-256; write 64 lower-case hex digits, as `sha256sum study.yaml` shows them",
+		return fmt.Errorf("%s: %q is not a SHA-256; write 64 lower-case hex digits, as printed by `sha256sum "+
+			"study.yaml`",
 			field, sum)
 	}
 	return nil
@@ -128,16 +129,18 @@ func (b *Block) Admits(run *Block, now time.Time) error {
 	case b == nil && run == nil:
 		return nil
 	case b != nil && run == nil:
-		return fmt.Errorf("%w: the run is of no study, and %s is wanted; name its study.yaml in run.yaml (study)",
+		return fmt.Errorf("%w: the run has no study, but %s is required; set study in run.yaml to its study.yaml",
 			ErrOther, b)
 	case b != nil && run.SHA256 != b.SHA256:
-		return fmt.Errorf("%w: the run is of %s, and %s is wanted; name that study.yaml in run.yaml (study)", ErrOther,
+		return fmt.Errorf("%w: the run belongs to %s, but %s is required; set study in run.yaml to that "+
+			"study.yaml", ErrOther,
 			run, b)
 	case b != nil && *run != *b:
-		return fmt.Errorf("%w: the run says otherwise what the study is than its document; make the run anew of the "+
-			"study.yaml with SHA-256 %s", ErrOther, b.SHA256)
+		return fmt.Errorf("%w: the run's description of the study differs from its document; create the run again "+
+			"from the study.yaml with SHA-256 %s", ErrOther, b.SHA256)
 	case run.Ended(now):
-		return fmt.Errorf("%w: %s was its last day (UTC); nothing more is asked in %s", ErrEnded, run.Expires, run)
+		return fmt.Errorf("%w: %s was its last day (UTC); no more questions are allowed in "+
+			"%s", ErrEnded, run.Expires, run)
 	}
 	return nil
 }

@@ -146,7 +146,8 @@ func (s *Study) Validate() error {
 }
 
 func (s *Study) validatePeople(p *config.Problems) {
-	p.Need(config.CheckName(s.Name) == nil, "name: %q is none; use small letters, digits, dots and hyphens", s.Name)
+	p.Need(config.CheckName(s.Name) == nil, "name: %q is not valid; use small letters, digits, dots and "+
+		"hyphens", s.Name)
 	for _, f := range []struct{ field, line string }{
 		{"title", s.Title}, {"purpose", s.Purpose}, {"permit", s.Permit}, {"contact", s.Contact},
 	} {
@@ -158,52 +159,54 @@ func (s *Study) validatePeople(p *config.Problems) {
 }
 
 func (s *Study) validateData(p *config.Problems) {
-	p.Need(config.CheckName(s.Dataset) == nil, "dataset: %q is none; use small letters, digits, dots and hyphens",
+	p.Need(config.CheckName(s.Dataset) == nil, "dataset: %q is not valid; use small letters, digits, dots and hyphens",
 		s.Dataset)
-	p.Need(s.Schema != "", "schema: none; name the file of the public schema")
+	p.Need(s.Schema != "", "schema: none; give the file of the public schema")
 	err := checkLine(s.Unit)
 	p.Need(err == nil, "unit: %v", err)
 	p.Need(s.Overlap >= 1 && s.Overlap <= max(1, len(s.Sites)),
-		"overlap: %d; use a number from 1 to the number of sites, at so many of which one privacy unit may be",
+		"overlap: %d; use 1 to the number of sites: the maximum number of sites at which one privacy unit may be",
 		s.Overlap)
 	_, err = privacy.NewBudget(s.Budget.Epsilon, s.Budget.Delta)
 	p.Need(err == nil, "budget: %v", err)
 	p.Need(s.Budget.Filter == "" || s.Budget.Filter == privacy.FilterGDP || s.Budget.Filter == privacy.FilterRDP,
-		"budget.filter: %q; use gdp or rdp, by which each site can count too", s.Budget.Filter)
-	p.Need(len(s.Pipelines) > 0, "pipelines: none; name those that runs may use")
+		"budget.filter: %q; use gdp or rdp, which sites can also use", s.Budget.Filter)
+	p.Need(len(s.Pipelines) > 0, "pipelines: none; list the allowed pipelines")
 	// They become lines of sites' policies.
 	for _, name := range slices.Concat(s.Pipelines, s.Stages) {
-		p.Need(config.CheckName(name) == nil, "pipelines, stages: %q is the name of none", name)
+		p.Need(config.CheckName(name) == nil, "pipelines, stages: %q is unknown", name)
 	}
 }
 
 func (s *Study) validateParties(p *config.Problems) {
-	p.Need(len(s.Aggregator.Hosts) > 0, "aggregator.hosts: none; name the hosts that the aggregator is dialled by")
+	p.Need(len(s.Aggregator.Hosts) > 0, "aggregator.hosts: none; list the host names of the aggregator")
 	_, _, err := certs.SplitHosts(certs.RoleAggregator, s.Aggregator.Hosts)
 	p.Need(len(s.Aggregator.Hosts) == 0 || err == nil, "aggregator.hosts: %v", err)
-	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is no TCP port", s.Aggregator.Port)
+	p.Need(s.Aggregator.Port > 0 && s.Aggregator.Port < 1<<16, "aggregator.port: %d is not a TCP "+
+		"port", s.Aggregator.Port)
 	p.Need(s.Teachers >= 1 && s.Teachers <= maxTeachers, "teachers: %d; use 1 to %d", s.Teachers, maxTeachers)
 	for i, host := range s.Aggregator.Hosts {
-		p.Need(!slices.Contains(s.Aggregator.Hosts[:i], host), "aggregator.hosts[%d]: %q stands there twice; keep one",
+		p.Need(!slices.Contains(s.Aggregator.Hosts[:i], host), "aggregator.hosts[%d]: %q is listed twice; keep only "+
+			"one",
 			i, host)
 	}
 	for _, group := range []struct {
 		field string
 		names []string
 	}{{"sites", s.Sites}, {"students", s.Students}} {
-		p.Need(len(group.names) > 0, "%s: none; name at least one", group.field)
+		p.Need(len(group.names) > 0, "%s: none; list at least one", group.field)
 		for i, name := range group.names {
 			p.Need(config.CheckName(name) == nil && len(name) <= maxName,
-				"%s[%d]: %q is none; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name,
+				"%s[%d]: %q is not valid; use 1 to %d small letters, digits, dots and hyphens", group.field, i, name,
 				maxName)
-			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q stands there twice; keep one",
+			p.Need(!slices.Contains(group.names[:i], name), "%s[%d]: %q is listed twice; keep only one",
 				group.field, i, name)
 		}
 	}
-	p.Need(len(s.Sites) <= MaxSites, "sites: %d; %d are the most", len(s.Sites), MaxSites)
-	p.Need(!slices.Contains(s.Students, Worker), "students: %q is the name of the study's own worker; use another",
+	p.Need(len(s.Sites) <= MaxSites, "sites: %d; the maximum is %d", len(s.Sites), MaxSites)
+	p.Need(!slices.Contains(s.Students, Worker), "students: %q is reserved for the study's worker; use another name",
 		Worker)
-	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nobody; name at least two sites")
+	p.Need(!s.Masked || len(s.Sites) >= 2, "masked: a sum of one site hides nothing; list at least two sites")
 }
 
 // End is the moment when the study is over: the end of its last day, in UTC.
@@ -213,7 +216,7 @@ func (s *Study) End() (time.Time, error) { return endOf(strings.TrimSpace(s.Expi
 func endOf(day string) (time.Time, error) {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no day; write it like 2027-06-30", day)
+		return time.Time{}, fmt.Errorf("%q is not a day; write it like 2027-06-30", day)
 	}
 	return at.AddDate(0, 0, 1), nil
 }

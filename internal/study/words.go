@@ -23,9 +23,9 @@ func (s *Study) Words() string {
 		stages = "after training " + strings.Join(s.Stages, ", ")
 	}
 	if s.Masked {
-		sees = "masked: the aggregator sees totals with their noise alone"
+		sees = "masked: the aggregator sees only noisy totals"
 	}
-	apart := "is at one site alone"
+	apart := "is at only one site"
 	if s.Overlap > 1 {
 		apart = fmt.Sprintf("may be at %d sites", s.Overlap)
 	}
@@ -36,11 +36,11 @@ func (s *Study) Words() string {
 		{"permit", s.Permit},
 		{"contact", s.Contact},
 		{"until", s.Expires},
-		{"dataset", fmt.Sprintf("%s; protected is one %s, which %s", s.Dataset, s.Unit, apart)},
+		{"dataset", fmt.Sprintf("%s; protected unit: one %s, which %s", s.Dataset, s.Unit, apart)},
 		{"sites", fmt.Sprintf("%s; %d teachers at each", strings.Join(s.Sites, ", "), s.Teachers)},
 		{"students", strings.Join(s.Students, ", ")},
 		{"may be asked", strings.Join(s.Pipelines, ", ") + "; " + stages},
-		{"budget", fmt.Sprintf("epsilon %g at delta %g, of all runs together", s.Budget.Epsilon, s.Budget.Delta)},
+		{"budget", fmt.Sprintf("epsilon %g at delta %g, for all runs together", s.Budget.Epsilon, s.Budget.Delta)},
 		{"who sees", sees},
 		{"aggregator", s.Addresses()},
 	} {

@@ -52,7 +52,7 @@ func (a *asked) coin() bool { return a.vote == conclavev1.TeacherSpec_VOTE_COIN 
 func readBatch(p *question.Public, q batch) (a *asked, err error) {
 	teacher := q.GetTeacher()
 	if teacher == nil {
-		return nil, errors.New("the question does not say how teachers learn; set its teacher")
+		return nil, errors.New("the question does not specify its teachers; set teacher")
 	}
 	a = &asked{
 		steps: int(teacher.Steps), batch: int(teacher.Batch), vote: teacher.Vote,
@@ -82,7 +82,7 @@ func readRecords(p *question.Public, t *conclavev1.Tensor, classes []uint32) (re
 			return records{}, fmt.Errorf("a tensor of %d dimensions; send one row per record", len(t.Shape))
 		}
 		if int64(t.Shape[1]) != int64(p.Features) {
-			return records{}, fmt.Errorf("they have %d features, the schema %d; use the same schema at both sides",
+			return records{}, fmt.Errorf("they have %d features, the schema %d; use the same schema on both sides",
 				t.Shape[1], p.Features)
 		}
 		rows = int(t.Shape[0])

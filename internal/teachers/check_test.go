@@ -34,7 +34,7 @@ func ofTeacher(change func(spec)) func(votes) {
 func spoils() map[string]spoil {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	return map[string]spoil{
-		"no teacher":       {"set its teacher", func(q votes) { q.Teacher = nil }},
+		"no teacher":       {"set teacher", func(q votes) { q.Teacher = nil }},
 		"no model":         {"teacher model", ofTeacher(func(t spec) { t.Model = 0 })},
 		"unknown model":    {"teacher model", ofTeacher(func(t spec) { t.Model = 77 })},
 		"no vote rule":     {"vote rule", ofTeacher(func(t spec) { t.Vote = 0 })},

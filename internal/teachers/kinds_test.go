@@ -125,13 +125,13 @@ func gradientSumCases() questiontest.Cases {
 	bad("a convolution", "need records that", func(q *conclavev1.GradientSum) {
 		q.Teacher.Model, q.Teacher.Hidden = conclavev1.TeacherSpec_MODEL_CONVOLUTION, 4
 	})
-	bad("shared without a layer", "see nothing", func(q *conclavev1.GradientSum) { q.Teacher.Shared = true })
+	bad("shared without a layer", "cannot see differences", func(q *conclavev1.GradientSum) { q.Teacher.Shared = true })
 	bad("many queries", "more than 131072", func(q *conclavev1.GradientSum) {
 		q.Queries, q.QueryClasses = teacherstest.Generated(30_000, 5, rng)
 	})
 	bad("another rule", "vote rule", func(q *conclavev1.GradientSum) { q.Teacher.Vote = plainVote })
 	bad("no queries", "without queries", func(q *conclavev1.GradientSum) { q.Queries, q.QueryClasses = nil, nil })
-	bad("no teacher", "set its teacher", func(q *conclavev1.GradientSum) { q.Teacher = nil })
+	bad("no teacher", "set teacher", func(q *conclavev1.GradientSum) { q.Teacher = nil })
 	bad("other features", "they have 4 features", func(q *conclavev1.GradientSum) {
 		q.Queries, q.QueryClasses = teacherstest.Generated(3, 4, rng)
 	})

@@ -20,8 +20,7 @@ func taught(s *question.Site, r question.Round, a *asked, answer func(*lesson) (
 	switch {
 	case state.rounds == 0 || r.Number > state.lastRound:
 	case r.Number < state.lastRound:
-		return nil, fmt.Errorf("round %d of run %q comes after round %d; "+
-			"a run's name is used once, so give a new run another",
+		return nil, fmt.Errorf("round %d of run %q comes after round %d; choose another name for a new run",
 			r.Number, r.Run, state.lastRound)
 	case digest == state.lastQuestion:
 		return state.lastAnswer, nil

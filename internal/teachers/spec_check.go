@@ -9,7 +9,7 @@ import (
 )
 
 // errFresh is public: it depends only on the question.
-var errFresh = errors.New("fresh teachers are for gradients; keep them over rounds to let them vote real or fake")
+var errFresh = errors.New("fresh teachers are for gradients only; keep teachers over rounds to let them vote")
 
 // specOf checks how teachers are to train and vote, and returns their description for the life of a run.
 func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) {
@@ -28,7 +28,7 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 		}
 		spec.Features, spec.Cosines = int(t.Cosines), int(t.Cosines)
 	default:
-		return teacherSpec{}, fmt.Errorf("teacher features %v are not known to this node; update it", t.Features)
+		return teacherSpec{}, fmt.Errorf("teacher features %v are unknown to this node; update the node", t.Features)
 	}
 	switch t.Model {
 	case conclavev1.TeacherSpec_MODEL_LOGISTIC:
@@ -40,8 +40,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 		spec.Hidden = int(t.Hidden)
 	case conclavev1.TeacherSpec_MODEL_ENERGY:
 		if t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN {
-			return teacherSpec{}, errors.New("teachers without a network are for gradients; " +
-				"give them one to let them vote real or fake")
+			return teacherSpec{}, errors.New("teachers without a network are for gradients only; use a network to " +
+				"let them vote")
 		}
 		// Nothing is trained, so the spec needs no further fields.
 		return teacherSpec{
@@ -49,7 +49,7 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 			Seed: spec.Seed, Energy: true, Fresh: true,
 		}, checkClasses(p, t)
 	default:
-		return teacherSpec{}, fmt.Errorf("teacher model %v is not known to this node; update it", t.Model)
+		return teacherSpec{}, fmt.Errorf("teacher model %v is unknown to this node; update the node", t.Model)
 	}
 	if t.Model == conclavev1.TeacherSpec_MODEL_CONVOLUTION {
 		if p.Schema.Image == nil || spec.Features != p.Features {
@@ -58,8 +58,8 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 		spec.Image = p.Image()
 	}
 	if t.Shared && spec.Hidden == 0 {
-		return teacherSpec{}, errors.New("teachers without a hidden layer that are told the class see nothing of " +
-			"a record in that class; give them a network per class, or a hidden layer")
+		return teacherSpec{}, errors.New("teachers without a hidden layer that get the class as input cannot see " +
+			"differences within a class; use a network per class, or a hidden layer")
 	}
 	if err := checkClasses(p, t); err != nil {
 		return teacherSpec{}, err
@@ -68,7 +68,7 @@ func specOf(p *question.Public, t *conclavev1.TeacherSpec) (teacherSpec, error) 
 	case t.Fresh && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT && t.Vote != conclavev1.TeacherSpec_VOTE_COIN:
 		return teacherSpec{}, errFresh
 	case !knownVote(t.Vote) && t.Vote != conclavev1.TeacherSpec_VOTE_GRADIENT:
-		return teacherSpec{}, fmt.Errorf("vote rule %v is not known to this node; update it", t.Vote)
+		return teacherSpec{}, fmt.Errorf("vote rule %v is unknown to this node; update the node", t.Vote)
 	case t.Steps < 1 || int(t.Steps) > mostSteps(p):
 		return teacherSpec{}, fmt.Errorf("teachers train %d steps in each round; use 1 to %d", t.Steps, mostSteps(p))
 	case t.Batch < 1 || t.Batch > maxBatch:
@@ -103,7 +103,7 @@ func mostSteps(p *question.Public) int {
 
 func checkClasses(p *question.Public, t *conclavev1.TeacherSpec) error {
 	if int64(t.Classes) != int64(p.Classes) {
-		return fmt.Errorf("the run has %d classes, the schema %d; use the same schema at both sides",
+		return fmt.Errorf("the run has %d classes, the schema %d; use the same schema on both sides",
 			t.Classes, p.Classes)
 	}
 	return nil

@@ -163,7 +163,7 @@ func (s *runState) restore(t *safetensors.Set) error {
 	}
 	answer, kept := t.Metadata["last_answer"]
 	if !kept {
-		return errors.New("last_answer: missing; another version of this program wrote the file")
+		return errors.New("last_answer: missing; another program version wrote the file")
 	}
 	if s.lastAnswer, err = base64.StdEncoding.DecodeString(answer); err != nil {
 		return fmt.Errorf("last_answer: %w", err)

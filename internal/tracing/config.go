@@ -31,7 +31,7 @@ func (c Config) Validate() error {
 			"gRPC, such as 127.0.0.1:4317", c.Endpoint)
 	}
 	if c.Insecure && c.CA != "" {
-		return errors.New("traces: set either insecure or ca; without TLS no certificate is checked")
+		return errors.New("traces: set either insecure or ca, because ca needs TLS")
 	}
 	return nil
 }

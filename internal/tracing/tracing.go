@@ -71,7 +71,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 			}
 			config.RootCAs = x509.NewCertPool()
 			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("traces: ca: %s holds no PEM certificate", c.CA)
+				return nil, fmt.Errorf("traces: ca: %s has no PEM certificate", c.CA)
 			}
 		}
 		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(config)))
@@ -124,10 +124,10 @@ func (l *lossy) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) 
 // tell logs a change: spans are lost, or are accepted again.
 func (l *lossy) tell(err error) {
 	if was := l.failing.Swap(err != nil); err != nil && !was {
-		l.log.Warn("traces are lost: the collector does not take them", zap.String("endpoint", l.endpoint),
+		l.log.Warn("traces are lost: the collector does not accept them", zap.String("endpoint", l.endpoint),
 			zap.Error(err))
 	} else if err == nil && was {
-		l.log.Info("the collector takes traces again", zap.String("endpoint", l.endpoint))
+		l.log.Info("the collector accepts traces again", zap.String("endpoint", l.endpoint))
 	}
 }
 

@@ -207,7 +207,7 @@ func TestACollectorThatComesBack(t *testing.T) {
 		send()
 		return len(r.Spans()) > 0
 	})
-	if log.FilterMessageSnippet("takes traces again").Len() != 1 || log.FilterMessageSnippet("lost").Len() != 1 {
+	if log.FilterMessageSnippet("accepts traces again").Len() != 1 || log.FilterMessageSnippet("lost").Len() != 1 {
 		t.Errorf("log: %v", log.All())
 	}
 }

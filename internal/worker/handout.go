@@ -34,7 +34,7 @@ func handOut(ctx context.Context, c student.Config, log *zap.Logger) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		log.Warn("finished runs are not handed out: their submitters have to copy their folders", zap.Error(err))
+		log.Warn("finished runs cannot be fetched: submitters must copy their folders", zap.Error(err))
 	}
 }
 
@@ -45,7 +45,7 @@ func bundle(out, run string, send student.Send) error {
 	}
 	folder, err := proof.OpenFolder(filepath.Join(out, run))
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("its folder is gone: it was removed after keep_results of the worker, or by hand")
+		return errors.New("its folder was removed, after the worker's keep_results or by hand")
 	}
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func forget(out string, before time.Time, log *zap.Logger) {
 	for _, name := range run.Finished(out, before) {
 		path := filepath.Join(out, name)
 		if err := os.RemoveAll(path); err != nil {
-			log.Warn("old results not removed; remove them by hand", zap.String("run", name), zap.Error(err))
+			log.Warn("could not remove old results; remove them by hand", zap.String("run", name), zap.Error(err))
 			continue
 		}
 		log.Info("old results removed (keep_results)", zap.String("run", name), zap.String("folder", path))

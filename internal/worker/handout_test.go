@@ -65,7 +65,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 		offered <- worker.Queue().Offer(ctx, "w", func(run string, send student.Send) error {
 			raw := bundles[run]
 			if raw == nil {
-				return errors.New("its folder is gone")
+				return errors.New("its folder was removed")
 			}
 			return send(int64(len(raw)), func(w io.Writer) error {
 				for piece := range slices.Chunk(raw, 300_001) { // pieces differ from chunks
@@ -95,7 +95,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 	}
 	c.finish("b")
 	if _, err := c.fetch("b"); !errors.Is(err, student.ErrRefused) ||
-		!strings.Contains(err.Error(), "its folder is gone") {
+		!strings.Contains(err.Error(), "its folder was removed") {
 		t.Errorf("of a folder that is gone: %v", err)
 	}
 	stop()
@@ -116,13 +116,13 @@ func TestAWorkerHandsOutItsFolders(t *testing.T) {
 	var err error
 	testkit.Eventually(t, "the worker", func() bool {
 		_, err = c.fetch("a")
-		return strings.Contains(err.Error(), "its folder is gone: it was removed after keep_results")
+		return strings.Contains(err.Error(), "its folder was removed: it was removed after keep_results")
 	})
 	if _, err := c.fetch("b"); err == nil || !strings.Contains(err.Error(), "read the run's certificate") {
 		t.Errorf("of an empty folder: %v", err)
 	}
 	testkit.Must(t, stop())
-	if !j.has("run not handed out", `"run":"b"`) {
+	if !j.has("run not sent", `"run":"b"`) {
 		t.Errorf("the log has\n%s", strings.Join(j.lines(), "\n"))
 	}
 }

@@ -58,7 +58,7 @@ func (c *cluster) journal() *journal {
 // saysOfNoEnd fails if the log claims that the run ended, which it did not.
 func (j *journal) saysOfNoEnd(t *testing.T) {
 	t.Helper()
-	for _, lie := range []string{"run ended", "FAILED", "the queue does not take"} {
+	for _, lie := range []string{"run ended", "FAILED", "the queue does not accept"} {
 		if j.has(lie) {
 			t.Errorf("the log says %q:\n%s", lie, strings.Join(j.lines(), "\n"))
 		}

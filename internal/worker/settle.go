@@ -43,7 +43,7 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 			return giveUp(held, log, err)
 		}
 		if err := held.Finish(saying, conclavev1.RunState_RUN_STATE_DONE, "", files); err != nil {
-			log.Warn("run done, and the queue does not take it", zap.Error(err))
+			log.Warn("run done, but the queue does not accept its result", zap.Error(err))
 			return nil
 		}
 		log.Info("run done", zap.Float64("epsilon_spent", result.EpsilonSpent), zap.Int("rounds", result.Rounds))
@@ -55,10 +55,10 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 	case errors.Is(cause, student.ErrCertificate):
 		return giveUp(held, log, cause)
 	case isFull(err):
-		log.Error("run left: there is no room on this worker's disk, which counts as a lost worker", zap.Error(err))
+		log.Error("run left: this worker's disk is full, which counts as a lost worker", zap.Error(err))
 		held.Leave()
-		return fmt.Errorf("run %q was left, and counts as lost: %w; make room, or lower what the run writes "+
-			"(release.rows)", held.Run.GetName(), err)
+		return fmt.Errorf("run %q was left, and counts as lost: %w; free some space, or lower "+
+			"release.rows", held.Run.GetName(), err)
 	case isOwn(err):
 		return giveUp(held, log, err)
 	case errors.Is(err, student.ErrUnreachable), errors.Is(err, student.ErrFailed):
@@ -82,11 +82,11 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 	case errors.Is(asked, student.ErrCertificate):
 		return giveUp(held, log, asked)
 	case asked != nil:
-		giveBack(held, log, zap.WarnLevel, "the queue does not say whose it is", asked)
+		giveBack(held, log, zap.WarnLevel, "the queue does not name its worker", asked)
 		return nil
 	}
 	if refused := held.Finish(saying, state, err.Error(), nil); refused != nil {
-		log.Warn("run left: the queue does not take how it ended", zap.Stringer("state", state),
+		log.Warn("run left: the queue does not accept its result", zap.Stringer("state", state),
 			zap.NamedError("ended", err), zap.Error(refused))
 		return nil
 	}
@@ -97,7 +97,7 @@ func (s *slot) settle(ctx context.Context, held *student.Held, log *zap.Logger, 
 // giveBack returns a run to the queue, and logs whether the aggregator knows.
 func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why string, err error) (told bool) {
 	if told = held.GiveBack(); told {
-		log.Log(level, "run given back: "+why, zap.Error(err))
+		log.Log(level, "run returned: "+why, zap.Error(err))
 	} else {
 		log.Warn("run left: "+why+"; the aggregator could not be told, and takes the run back after its worker_grace",
 			zap.Error(err))
@@ -107,10 +107,10 @@ func giveBack(held *student.Held, log *zap.Logger, level zapcore.Level, why stri
 
 // giveUp returns a run because of the worker's own problem, which it returns.
 func giveUp(held *student.Held, log *zap.Logger, err error) error {
-	if giveBack(held, log, zap.ErrorLevel, "this worker cannot go on", err) {
-		return fmt.Errorf("run %q was given back: %w", held.Run.GetName(), err)
+	if giveBack(held, log, zap.ErrorLevel, "this worker cannot continue", err) {
+		return fmt.Errorf("run %q was returned: %w", held.Run.GetName(), err)
 	}
-	return fmt.Errorf("run %q was left, and the aggregator takes it back after its worker_grace: %w",
+	return fmt.Errorf("run %q was left; the aggregator returns it to the queue after its worker_grace: %w",
 		held.Run.GetName(), err)
 }
 

@@ -53,7 +53,7 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 	log.saysOfNoEnd(t)
 }
 
-// elsewhere is an aggregator that gave a run to one worker and says that another has it.
+// elsewhere is an aggregator that gave a run to one worker and says that another has claimed it.
 type elsewhere struct {
 	conclavev1.UnimplementedRunServiceServer
 	finished atomic.Int32
@@ -79,7 +79,7 @@ func (*elsewhere) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*conclav
 
 func (e *elsewhere) FinishRun(context.Context, *conclavev1.FinishRunRequest) (*conclavev1.FinishRunResponse, error) {
 	e.finished.Add(1)
-	return nil, status.Error(codes.FailedPrecondition, "held by worker v")
+	return nil, status.Error(codes.FailedPrecondition, "claimed by worker v")
 }
 
 // A refusal may come before the worker learns that another one has the run: it asks, and does not end that run.
@@ -111,11 +111,11 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	c := new(cluster)
 	said := c.journal()
 	testkit.Must(t, (&slot{config: config, name: "w"}).settle(testkit.Within(t), held, c.log, nil,
-		fmt.Errorf("ask: %w: the run waits in the queue", student.ErrRefused)))
+		fmt.Errorf("ask: %w: the run is waiting in the queue", student.ErrRefused)))
 	if n := service.finished.Load(); n != 0 {
 		t.Errorf("the run was ended %d times", n)
 	}
-	if !said.has("run left", `worker \"v\" has it`) {
+	if !said.has("run left", `worker \"v\" has claimed it`) {
 		t.Errorf("the log is\n%s", strings.Join(said.lines(), "\n"))
 	}
 	said.saysOfNoEnd(t)
@@ -128,7 +128,7 @@ func TestAFullDiskCountsAsALostWorker(t *testing.T) {
 	for name, trouble := range map[string]struct {
 		errno  syscall.Errno
 		reason string
-	}{"full": {syscall.ENOSPC, "to itself from now on"}, "denied": {syscall.EACCES, "gave it back"}} {
+	}{"full": {syscall.ENOSPC, "of its own"}, "denied": {syscall.EACCES, "returned it"}} {
 		c.submit(name, same)
 		held, err := c.queue.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: name})
 		testkit.Must(t, err)
@@ -210,7 +210,7 @@ func TestLogLinesNameTheRunOnce(t *testing.T) {
 			key, err := read.Token()
 			testkit.Must(t, err)
 			if fields[key.(string)] {
-				t.Errorf("field %v is there twice: %s", key, line)
+				t.Errorf("field %v is listed twice: %s", key, line)
 			}
 			fields[key.(string)] = true
 			testkit.Must(t, read.Decode(new(any)))

@@ -66,7 +66,7 @@ func Work(ctx context.Context, config student.Config, log *zap.Logger, finished 
 	var beside sync.WaitGroup // they end with the slots
 	beside.Go(func() { handOut(own, config, log) })
 	if config.KeepResults > 0 {
-		log.Info("results are removed when they are older (keep_results)", zap.Duration("keep", config.KeepResults),
+		log.Info("results are removed after this time (keep_results)", zap.Duration("keep", config.KeepResults),
 			zap.String("out", config.Out))
 		beside.Go(func() { forgetOld(own, config.Out, config.KeepResults, log) })
 	}
@@ -84,14 +84,14 @@ const leastRoom = 16 << 20
 // probe finds an output folder that cannot be written, or is full, before a run is taken.
 func probe(out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
+		return fmt.Errorf("out: %w; give a writable folder", err)
 	}
 	f, err := os.CreateTemp(out, ".probe-*")
 	if err != nil {
-		return fmt.Errorf("out: %w; name a folder that this process may write to", err)
+		return fmt.Errorf("out: %w; give a writable folder", err)
 	}
 	if _, err = f.Write(make([]byte, leastRoom)); err != nil {
-		err = fmt.Errorf("out: %w; make room for %d bytes at least", err, leastRoom)
+		err = fmt.Errorf("out: %w; free at least %d bytes", err, leastRoom)
 	}
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
@@ -133,7 +133,7 @@ func (s *slot) work(ctx context.Context) error {
 // execute works on a run until it ends, one way or the other. An error is the worker's own.
 func (s *slot) execute(ctx context.Context, held *student.Held) error {
 	log := s.log.With(zap.String("run", held.Run.GetName()))
-	log.Info("run taken")
+	log.Info("run claimed")
 	result, err := s.run(ctx, held)
 	return s.settle(ctx, held, log, result, err)
 }

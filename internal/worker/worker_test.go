@@ -176,8 +176,8 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	c.submit("waits-for-teachers", same)
 	stop, _ := c.work(c.config)
 	for name, want := range map[string]string{
-		"renamed": `is of run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2",
-		"spying": "evaluate.test: names files", "no-yaml": "run.yaml", "no-field": `unknown field "shell"`,
+		"renamed": `is for run "other"`, "dearer": "privacy.epsilon: the run.yaml says 2",
+		"spying": "evaluate.test: files", "no-yaml": "run.yaml", "no-field": `unknown field "shell"`,
 	} {
 		r := c.await(name, in(conclavev1.RunState_RUN_STATE_FAILED))
 		if !strings.Contains(r.GetReason(), want) || r.GetOpened() || r.GetWorker() != "w" {
@@ -188,7 +188,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 	testkit.Must(t, stop())
 	for range 3 { // more often than it may lose its worker
 		r := c.await("waits-for-teachers", in(conclavev1.RunState_RUN_STATE_WAITING))
-		if !strings.Contains(r.GetReason(), "gave it back") || r.GetClosed() {
+		if !strings.Contains(r.GetReason(), "returned it") || r.GetClosed() {
 			t.Errorf("after the worker was stopped it is %v", r)
 		}
 		stop, _ = c.work(c.config)
@@ -245,7 +245,7 @@ func TestAWorkerThatCannotWriteEnds(t *testing.T) {
 	_, ended := c.work(c.config)
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), `run "a" was given back`) {
+		if err == nil || !strings.Contains(err.Error(), `run "a" was returned`) {
 			t.Errorf("the worker ended with %v", err)
 		}
 	case <-time.After(testkit.Patience):

@@ -18,7 +18,7 @@ const (
 	delimiters = ",;\t|"
 )
 
-var errMany = fmt.Errorf("there are more than %d codes; keep those of the schema's prefixes", maxCodes)
+var errMany = fmt.Errorf("there are more than %d codes; keep only those of the schema's prefixes", maxCodes)
 
 // Read reads a list of codes: the first column of a CSV file, or one code per line. The delimiter is the first of
 // comma, semicolon, tab and | in the first line. Quotes count only at the start of a cell. A first code that
@@ -29,7 +29,7 @@ func Read(r io.Reader) ([]string, error) {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
 	if len(raw) > maxBytes {
-		return nil, fmt.Errorf("the file has more than %d MiB; keep the codes alone", maxBytes>>20)
+		return nil, fmt.Errorf("the file has more than %d MiB; keep only the codes", maxBytes>>20)
 	}
 	text := strings.TrimPrefix(string(raw), "\ufeff")
 	var all []string

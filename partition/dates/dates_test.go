@@ -76,20 +76,20 @@ func TestRead(t *testing.T) {
 
 func TestLayoutsThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                 "a field is there without all of the coarser ones",
-		"DD.MM.YY":         "years of two digits",
-		"DD.MM":            "without all of the coarser ones",
-		"YYYY-DD":          "without all of the coarser ones",
-		"YYYY-MM-DD hh:ss": "without all of the coarser ones",
-		"YYYY-MM-DD MM":    "MM is there twice",
-		"YYYYMD":           "M without a leading zero stands before another field",
-		"YYYY-MMM-DD":      "MMM means nothing",
-		"YYYYY":            "YYYYY means nothing",
-		"YYYY-MM-DD h:mm":  "h means nothing",
-		"yyyy-MM-DD":       "'y' means nothing",
+		"":                 "a field needs all coarser ones",
+		"DD.MM.YY":         "two-digit years",
+		"DD.MM":            "needs all coarser ones",
+		"YYYY-DD":          "needs all coarser ones",
+		"YYYY-MM-DD hh:ss": "needs all coarser ones",
+		"YYYY-MM-DD MM":    "MM appears twice",
+		"YYYYMD":           "M without a leading zero is directly before another field",
+		"YYYY-MMM-DD":      "MMM is unknown",
+		"YYYYY":            "YYYYY is unknown",
+		"YYYY-MM-DD h:mm":  "h is unknown",
+		"yyyy-MM-DD":       "'y' is unknown",
 		"YYYY-MM-DD\n":     "not plain ASCII",
 		"YYYY年MM":          "not plain ASCII",
-		"YYYY0":            "'0' means nothing",
+		"YYYY0":            "'0' is unknown",
 	} {
 		if _, err := dates.ParseLayout(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("layout %q: error is %v, want %q", text, err, want)

@@ -43,20 +43,19 @@ func ParseLayout(text string) (Layout, error) {
 			return l, errors.New("there is a character that is not plain ASCII; use YYYY, MM, DD, hh, mm, ss, and " +
 				"dots, dashes, slashes, colons or spaces between them")
 		case at < 0 && letter != 'T' && letter != 'Z' && alphanumeric(letter):
-			return l, fmt.Errorf("%q means nothing; use YYYY, MM or M, DD or D, hh, mm and ss", letter)
+			return l, fmt.Errorf("%q is unknown; use YYYY, MM or M, DD or D, hh, mm and ss", letter)
 		case at < 0:
 			l.pieces = append(l.pieces, piece{between: text[i : i+n]})
 		case letter == 'Y' && n == 2:
-			return l, errors.New("years of two digits do not say which century; write the years with four digits in " +
-				"the table, and YYYY here")
+			return l, errors.New("two-digit years have no century; write four-digit years in the table, and YYYY here")
 		case seen&(1<<at) != 0:
-			return l, fmt.Errorf("%s is there twice; keep one (MM are months, mm minutes)", text[i:i+n])
+			return l, fmt.Errorf("%s appears twice; keep only one (MM: months, mm: minutes)", text[i:i+n])
 		case letter == 'Y' && n != 4, letter != 'Y' && n > 2, n == 1 && letter != 'M' && letter != 'D':
-			return l, fmt.Errorf("%s means nothing; use YYYY, MM or M, DD or D, hh, mm and ss", text[i:i+n])
+			return l, fmt.Errorf("%s is unknown; use YYYY, MM or M, DD or D, hh, mm and ss", text[i:i+n])
 		default:
 			if last := len(l.pieces) - 1; last >= 0 && l.pieces[last].field != 0 && l.pieces[last].digits == 0 {
-				return l, fmt.Errorf("%c without a leading zero stands before another field, so that nobody can tell "+
-					"where it ends; use %[1]c%[1]c, or put something between them", l.pieces[last].field)
+				return l, fmt.Errorf("%c without a leading zero is directly before another field, and its end is "+
+					"ambiguous; use %[1]c%[1]c, or a separator", l.pieces[last].field)
 			}
 			digits := n
 			if n == 1 {
@@ -67,8 +66,8 @@ func ParseLayout(text string) (Layout, error) {
 		i += n
 	}
 	if seen&(seen+1) != 0 || seen == 0 {
-		return l, errors.New("a field is there without all of the coarser ones; begin with YYYY, then add MM, DD, " +
-			"hh, mm, ss as far as you need, in any order")
+		return l, errors.New("a field needs all coarser ones; use YYYY, then add MM, DD, hh, mm, ss as needed, in " +
+			"any order")
 	}
 	for i := range finest {
 		if seen&(1<<i) != 0 {

@@ -43,8 +43,8 @@ func (e *Encoder) Keep(classes []int, draw func([]int) ([]float32, error)) ([]fl
 			return x, nil
 		}
 		if drawn == mostRedrawn {
-			return nil, fmt.Errorf("%d rows were drawn %d times each, and broke constraint %d of the schema or "+
-				"another one every time; train the model with a larger epsilon, or ask for another class",
+			return nil, fmt.Errorf("%d rows were drawn %d times each, and always broke constraint %d of the schema "+
+				"or another one; train the model with a larger epsilon, or ask for another class",
 				len(left), drawn, number)
 		}
 		of := make([]int, len(left))

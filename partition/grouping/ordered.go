@@ -21,7 +21,7 @@ type Ordered struct {
 type OrderError struct{ Row int }
 
 func (e *OrderError) Error() string {
-	return fmt.Sprintf("row %d: its group comes before that of the row above it", e.Row+1)
+	return fmt.Sprintf("row %d: its group sorts before that of the row above", e.Row+1)
 }
 
 // run is consecutive rows of one group: the first and last row, and their number.

@@ -66,7 +66,7 @@ func (g *Grouper) Places() (p *Places, err error) {
 }
 
 func errPlaces(err error) error {
-	return fmt.Errorf("write the places of rows: %w; give the state folder more room", err)
+	return fmt.Errorf("write the places of rows: %w; free space for the state folder", err)
 }
 
 func (p Placed) append(b []byte) []byte {
@@ -77,7 +77,7 @@ func (p Placed) append(b []byte) []byte {
 func create(dir string) (*Places, error) {
 	f, err := os.CreateTemp(dir, ".places-*") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("make a file for the places of rows: %w; let this process write to the folder", err)
+		return nil, fmt.Errorf("create a file for the places of rows: %w; make the folder writable", err)
 	}
 	return &Places{file: f, removed: os.Remove(f.Name()) == nil}, nil
 }

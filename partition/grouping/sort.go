@@ -56,7 +56,7 @@ func (s *sorted[E]) failed(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	err := cmp.Or(<-s.errs, errEnded)
-	return fmt.Errorf("sort rows on the disk: %w; give the state folder more room", err)
+	return fmt.Errorf("sort rows on the disk: %w; free space for the state folder", err)
 }
 
 // all yields the elements in order.
@@ -74,7 +74,7 @@ func (s *sorted[E]) all(ctx context.Context) iter.Seq2[E, error] {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
-			yield(none, fmt.Errorf("sort rows on the disk: %w; give the state folder more room", err))
+			yield(none, fmt.Errorf("sort rows on the disk: %w; free space for the state folder", err))
 		}
 	}
 }

@@ -46,7 +46,7 @@ func Read(s *partition.Schema, images, labels string) (*Images, error) {
 	}
 	if n := len(x.Pixels) / x.Shape.Size(); n != len(x.Classes) {
 		return nil, &partition.InputError{File: labels, Problem: fmt.Sprintf("%d labels for %d images",
-			len(x.Classes), n), Fix: "name the labels that belong to the images"}
+			len(x.Classes), n), Fix: "give the labels of these images"}
 	}
 	return x, nil
 }
@@ -138,7 +138,8 @@ func idxBytes(r io.Reader, name string, n uint64) ([]byte, error) {
 	case uint64(len(raw)) < n:
 		return nil, cutIDX(name, io.ErrUnexpectedEOF)
 	case uint64(len(raw)) > n:
-		return nil, &partition.InputError{File: name, Problem: "the file is longer than it says", Fix: "copy it again"}
+		return nil, &partition.InputError{File: name, Problem: "the file is longer than its header " +
+			"says", Fix: "copy it again"}
 	}
 	return raw, nil
 }
@@ -150,7 +151,7 @@ func notIDX(name, what string) error {
 
 func cutIDX(name string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &partition.InputError{File: name, Problem: "the file ends too early", Fix: "copy it again"}
+		return &partition.InputError{File: name, Problem: "the file is truncated", Fix: "copy it again"}
 	}
 	return &partition.InputError{File: name, Problem: "broken gzip data", Fix: partition.FixGzip, Err: err}
 }
@@ -210,7 +211,7 @@ func LabelsPath(images string) (string, error) {
 	at := strings.LastIndex(base, "images")
 	if at < 0 {
 		return "", &partition.InputError{
-			File: images, Problem: `there is no "images" in the file's name, so that its labels cannot be found`,
+			File: images, Problem: `the file's name does not contain "images", so its labels cannot be found`,
 			Fix: "name the files like train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz," +
 				" or a CSV file like train.csv",
 		}

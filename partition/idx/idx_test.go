@@ -78,10 +78,10 @@ func TestReadIDXRefuses(t *testing.T) {
 		name, says     string
 		images, labels func(raw []byte) []byte
 	}{
-		{"cut images", "ends too early", func(raw []byte) []byte { return raw[:len(raw)-1] }, nil},
-		{"cut head", "ends too early", func(raw []byte) []byte { return raw[:6] }, nil},
-		{"empty", "ends too early", func([]byte) []byte { return nil }, nil},
-		{"longer", "longer than it says", func(raw []byte) []byte { return append(raw, 0) }, nil},
+		{"cut images", "is truncated", func(raw []byte) []byte { return raw[:len(raw)-1] }, nil},
+		{"cut head", "is truncated", func(raw []byte) []byte { return raw[:6] }, nil},
+		{"empty", "is truncated", func([]byte) []byte { return nil }, nil},
+		{"longer", "longer than its header says", func(raw []byte) []byte { return append(raw, 0) }, nil},
 		{"many", "more than 4 GiB", change(4, 0xff), nil},
 		{"another shape", "images of 2 x 4", change(15, 4), nil},
 		{"no images", "not an idx file of images", change(3, 1), nil},

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-var errNone = errors.New("this system maps no files here; run the node on Linux or macOS, or remove stream")
+var errNone = errors.New("memory-mapped files are not supported on this system; run the node on Linux or macOS, or " +
+	"remove stream")
 
 func mapFile(*os.File, int) ([]byte, error) { return nil, errNone }
 

@@ -32,11 +32,11 @@ func New[E any](dir string, n int) (_ *Array[E], err error) {
 		return a, nil
 	}
 	if a.file, err = os.CreateTemp(dir, ".records-*"); err != nil { // mode 0600
-		return nil, fmt.Errorf("make a file for records: %w; let this process write to the folder", err)
+		return nil, fmt.Errorf("create a file for records: %w; make the folder writable", err)
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("write a file for records: %w; give the folder more room", err)
+			err = fmt.Errorf("write a file for records: %w; free some space", err)
 			err = errors.Join(err, a.file.Close())
 		}
 	}()

@@ -41,7 +41,7 @@ func TestArrays(t *testing.T) {
 	testkit.Must(t, none.Seal())
 	testkit.Must(t, none.Close())
 	_, err = mapped.New[byte](filepath.Join(dir, "none"), 1)
-	if err == nil || !strings.HasPrefix(err.Error(), "make a file for records: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "create a file for records: ") {
 		t.Errorf("without a folder: %v", err)
 	}
 }

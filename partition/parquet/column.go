@@ -140,7 +140,7 @@ func (c *Column) describe(node *pq.Column, e *format.SchemaElement) {
 	case *format.BsonType:
 		c.What = "BSON"
 	default:
-		c.What = "a type that is no number, truth value, text or time"
+		c.What = "an unsupported type"
 	}
 }
 

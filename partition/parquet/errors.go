@@ -11,7 +11,7 @@ import (
 var ErrDamaged = errors.New("the Parquet file is damaged")
 
 // ErrUnsupported says that the file may be valid but uses an unsupported feature.
-var ErrUnsupported = errors.New("the Parquet file is of a form that is not read")
+var ErrUnsupported = errors.New("this form of Parquet is not supported")
 
 // PlaceError says where in the file the cause was found.
 type PlaceError struct {

@@ -179,7 +179,7 @@ func (f *File) checkChunk(c *Column, chunk *format.ColumnChunk, rows int64) erro
 		return nil
 	}
 	// The library's LZ4 retries a damaged page with ever more memory.
-	return unsupported("its compression is none of snappy, gzip and zstd")
+	return unsupported("its compression is not snappy, gzip or zstd")
 }
 
 // chunkStart is where the library starts to read the pages of a column in a row group.

@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("sql.dsn_file: missing; give the path of a file with the connection string,"+
 			" or the name of an environment variable in sql.dsn_env"))
 	case c.DSNFile != "" && c.DSNEnv != "":
-		errs = append(errs, errors.New("sql.dsn_file: sql.dsn_env is given too; keep one of them"))
+		errs = append(errs, errors.New("sql.dsn_file: sql.dsn_env is set too; keep only one"))
 	case strings.ContainsAny(c.DSNEnv, "= \x00"):
 		// Not repeated: it may be the connection string itself.
 		errs = append(errs, errors.New("sql.dsn_env: not the name of an environment variable;"+
@@ -78,12 +78,12 @@ func (c Config) dsn() (string, error) {
 	}
 	f, err := os.Open(c.DSNFile)
 	if err != nil {
-		return "", fmt.Errorf("read the connection string: %w; check the path and who may read it", err)
+		return "", fmt.Errorf("read the connection string: %w; check the path and the permissions", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxDSN+1))
 	if err != nil {
-		return "", fmt.Errorf("read the connection string: %w; check the path and who may read it", err)
+		return "", fmt.Errorf("read the connection string: %w; check the path and the permissions", err)
 	}
 	dsn := strings.TrimSpace(strings.TrimPrefix(string(raw), "\ufeff"))
 	if dsn == "" || len(raw) > maxDSN || strings.ContainsAny(dsn, "\r\n\x00") {

@@ -14,12 +14,12 @@ func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 	good := Config{DSNFile: "dsn", Query: "table visits", Timeout: time.Minute}
 	testkit.Must(t, good.Validate())
 	for want, spoil := range map[string]func(*Config){
-		"sql.dsn_file: missing":              func(c *Config) { c.DSNFile = "" },
-		"sql.dsn_file: sql.dsn_env is given": func(c *Config) { c.DSNEnv = "DSN" },
-		"sql.dsn_env: not the name":          func(c *Config) { c.DSNFile, c.DSNEnv = "", "host=db password=hush" },
-		"sql.query: missing":                 func(c *Config) { c.Query = " \n" },
-		"sql.timeout: 0s":                    func(c *Config) { c.Timeout = 0 },
-		"sql.timeout: 1000h0m0s":             func(c *Config) { c.Timeout = 1000 * time.Hour },
+		"sql.dsn_file: missing":            func(c *Config) { c.DSNFile = "" },
+		"sql.dsn_file: sql.dsn_env is set": func(c *Config) { c.DSNEnv = "DSN" },
+		"sql.dsn_env: not the name":        func(c *Config) { c.DSNFile, c.DSNEnv = "", "host=db password=hush" },
+		"sql.query: missing":               func(c *Config) { c.Query = " \n" },
+		"sql.timeout: 0s":                  func(c *Config) { c.Timeout = 0 },
+		"sql.timeout: 1000h0m0s":           func(c *Config) { c.Timeout = 1000 * time.Hour },
 	} {
 		c := good
 		spoil(&c)

@@ -15,11 +15,11 @@ import (
 type Sum [4]uint64
 
 // ErrChanged says that the database's rows have changed.
-var ErrChanged = errors.New("sql: the rows are not those that the node began with; start it again, and ask for rows " +
-	"that stay as they are")
+var ErrChanged = errors.New("sql: the rows changed since the start of the node; start it again, with a query whose " +
+	"rows do not change")
 
 // errUnexpected is an answer that no PostgreSQL gives.
-var errUnexpected = errors.New("sql: the server answers what PostgreSQL does not")
+var errUnexpected = errors.New("sql: the server does not answer like PostgreSQL")
 
 // ask runs a statement and passes its rows to do, valid until it returns.
 func (in *session) ask(doing, sql string, params [][]byte, do func(row [][]byte) error) error {

@@ -31,7 +31,7 @@ type Cursor struct {
 // the server then sorts by unit, and the rows of one unit are in memory together.
 func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Options, unit bool) (*Cursor, error) {
 	if o.From != 0 || o.To != 0 && o.To != 1 {
-		return nil, errors.New("stream: a share of a query's rows is not streamed; remove share, or stream")
+		return nil, errors.New("stream: a share of a query's rows cannot be streamed; remove share, or stream")
 	}
 	in, err := c.begin(ctx, 1)
 	if err != nil {
@@ -48,7 +48,7 @@ func OpenCursor(ctx context.Context, s *partition.Schema, c Config, o tabular.Op
 		of := &columns[s.UnitColumn()]
 		if of.as == asText {
 			return nil, &partition.InputError{File: sourceName, Column: of.Name,
-				Problem: "numbers of units are texts there, which may write one unit in several ways",
+				Problem: "the unit column has numbers as text, and one unit may have several spellings",
 				Fix:     "cast the column to a number in the query, or remove stream"}
 		}
 		r.query = "select q.* from (" + strings.TrimRight(c.Query, "; \t\r\n") + "\n) as q order by " + p.unitOf()

@@ -85,7 +85,7 @@ func prepareError(query string, err error) error {
 func queryError(doing string, err error) error {
 	e := &Error{
 		Problem: "cannot " + doing + ": the connection was lost or the time was up",
-		Fix:     "try again, with a longer sql.timeout where that is it",
+		Fix:     "try again, with a longer sql.timeout if it was too short",
 		cause:   contextError(err),
 	}
 	var server *pgconn.PgError
@@ -106,16 +106,16 @@ const (
 func words(code, otherwise string) (problem, fix string) {
 	switch code {
 	case "28P01", "28000":
-		return "the server refused user or password, or the way of connecting", "correct the connection string," +
+		return "the server refused the user, the password or the connection", "correct the connection string," +
 			" or the server's pg_hba.conf"
 	case "3D000":
 		return "there is no such database", "correct the connection string"
 	case "53300", "57P03":
-		return "the server takes no connections now", "try again later"
+		return "the server does not accept connections now", "try again later"
 	case codePrivilege:
-		return "the user may not read what the query names", "grant it SELECT on that, and nothing else"
+		return "the user may not read the tables of the query", "grant it SELECT on these tables, and nothing else"
 	case codeReadOnly:
-		return "the query would write, and its transaction can only read", "use a query that reads"
+		return "the query would write, but its transaction is read-only", "use a query that only reads"
 	case codeTimeout:
 		return "the query took longer than sql.timeout, or was cancelled", "make it faster or sql.timeout longer"
 	case "40001":
@@ -124,8 +124,8 @@ func words(code, otherwise string) (problem, fix string) {
 		return "the server was stopped, or ended the connection", "try again later"
 	}
 	if len(code) == 5 && code[:2] == "22" {
-		return "the query cannot compute a value of some row", "run it by hand, where the server's words are no risk," +
-			" and correct it"
+		return "the query cannot compute a value of some row", "run it by hand, where the server's error may be " +
+			"shown, and correct it"
 	}
-	return otherwise, "run the query by hand, where the server's words are no risk"
+	return otherwise, "run the query by hand, where the server's error may be shown"
 }

@@ -70,7 +70,7 @@ func (in *session) fields() ([]pgconn.FieldDescription, error) {
 		return nil, prepareError(in.config.Query, err)
 	}
 	if len(statement.ParamOIDs) > 0 {
-		return nil, errors.New("sql.query: it has parameters ($1), which nothing fills; write the values into it")
+		return nil, errors.New("sql.query: it has parameters ($1); write their values into the query")
 	}
 	if len(statement.Fields) == 0 {
 		return nil, errors.New("sql.query: it gives no columns; use a SELECT")
@@ -81,8 +81,8 @@ func (in *session) fields() ([]pgconn.FieldDescription, error) {
 func connect(ctx context.Context, dsn string, timeout time.Duration) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig(dsn)
 	if err != nil { // its text may contain the password
-		return nil, errors.New("sql: the connection string is not one that PostgreSQL takes, or names a certificate" +
-			" that cannot be read; compare it with postgres://user:password@host/database?sslmode=verify-full")
+		return nil, errors.New("sql: the connection string is not valid, or its certificate cannot be read; compare " +
+			"it with postgres://user:password@host/database?sslmode=verify-full")
 	}
 	if err := checkEncryption(config); err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func checkEncryption(config *pgconn.Config) error {
 		note(f.Host, f.TLSConfig)
 	}
 	if encrypted && open {
-		return errors.New("sql: the connection string leaves it to the server whether the connection is encrypted;" +
-			" write sslmode=verify-full, or sslmode=disable on a network that is encrypted itself")
+		return errors.New("sql: the connection string does not require encryption; use sslmode=verify-full, or " +
+			"sslmode=disable on an encrypted network")
 	}
 	return nil
 }

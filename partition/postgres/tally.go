@@ -94,8 +94,8 @@ func (p *Pushed) piecesOf(in *session, t *Tally) ([]pieces, error) {
 				return errUnexpected
 			}
 			if len(near[at]) == maxNear {
-				return fmt.Errorf("sql.pushdown: more than %d different values of a column lie where cells of the "+
-					"question begin; round them in the query, or remove sql.pushdown", maxNear)
+				return fmt.Errorf("sql.pushdown: more than %d different values of a column are at borders of cells; "+
+					"round them in the query, or remove sql.pushdown", maxNear)
 			}
 			near[at] = append(near[at], v)
 			return nil

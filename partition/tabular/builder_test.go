@@ -110,7 +110,8 @@ func TestKindsOfCellsThatCannotBe(t *testing.T) {
 			if slices.Contains(fit[name], kind) != (err == nil) {
 				t.Errorf("%s, cells of kind %d: %v", name, kind, err)
 			}
-			if err != nil && !strings.Contains(err.Error(), ", the schema "+words[name]+"; cast it in the query") {
+			if err != nil && !strings.Contains(err.Error(), ", the schema "+words[name]+"; cast it to the "+
+				"schema's type") {
 				t.Errorf("%s, cells of kind %d: %v", name, kind, err)
 			}
 		}

@@ -136,7 +136,7 @@ func TestBadTables(t *testing.T) {
 		{"two numbers", header + "2,north,50,7731 7731,1,3\n", 1, 2, "dose", "expected a number"},
 		{"spaces", header + "2,north,50, 1,1,3\n", 1, 2, "dose", "spaces"},
 		{"decimal comma", header + "2,north,50,\"7731,5\",1,3\n", 1, 2, "dose",
-			`a number with a comma; write csv: {decimal: ","} in the schema where`},
+			`a number with a comma; write csv: {decimal: ","} in the schema if`},
 		{"hexadecimal", header + "2,north,0x7731,1,1,3\n", 1, 2, "age", "expected a whole number"},
 		{"underscore", header + "2,north,5_0,1,1,3\n", 1, 2, "age", "expected a whole number"},
 		{"too large for a float", header + "2,north,50,7731e999,1,3\n", 1, 2, "dose", "finite"},
@@ -161,9 +161,9 @@ func TestBadTables(t *testing.T) {
 		{"not a text", "\x00\x01\x02zebra\n", 0, 0, "", "there are control characters"},
 		{"a PDF", "%PDF-1.7\nzebra\n", 0, 0, "", "this is a PDF file; open"},
 		{"a title", "zebra\n\n\"zebra\n7731\"\n" + header + good, 0, 1, "",
-			"the header is not the first line but line 5; remove what stands above"},
+			"the header is not the first line but line 5; remove the lines above"},
 		{"rows with semicolons", header + good + "2;north;50;1;1;3\n", 2, 3, "",
-			`the row has the delimiter ";", and the header another one; write`},
+			`the row has the delimiter ";", but the header has another; use`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := DecodeCSV(s, strings.NewReader(tc.text), "t.csv", Options{})

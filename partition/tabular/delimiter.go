@@ -50,13 +50,13 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 	o, _, bad := names.header(text, delimiters+rareDelimiters)
 	if bad != nil || o.known <= h.known {
 		if below := names.headerBelow(text[h.end:], among); h.known == 0 && below > 0 {
-			return nil, &partition.InputError{Line: h.line, Fix: "remove what stands above the header",
+			return nil, &partition.InputError{Line: h.line, Fix: "remove the lines above the header",
 				Problem: fmt.Sprintf("the header is not the first line but line %d",
 					below+strings.Count(text[:h.end], "\n"))}
 		}
 		return h, nil
 	}
-	problem := fmt.Sprintf("the header looks like one with the delimiter %q", string(o.delimiter))
+	problem := fmt.Sprintf("the header seems to have the delimiter %q", string(o.delimiter))
 	if said != "" {
 		problem += fmt.Sprintf(", and the schema says %q", said)
 	}

@@ -86,15 +86,15 @@ func TestDialects(t *testing.T) {
 
 // A file whose form cannot be told, or is not the one that the schema says, is an error with the way out.
 func TestDialectsThatCannotBe(t *testing.T) {
-	const line1, looks = "t.csv, line 1: ", "the header looks like one with the delimiter "
+	const line1, looks = "t.csv, line 1: ", "the header seems to have the delimiter "
 	for name, c := range map[string]struct{ csv, text, want string }{
 		"windows-1252": {"", encoded(t, charmap.Windows1252, wardRows), "t.csv, line 2: the text is not UTF-8; " +
 			"save the file as UTF-8, or write csv: {encoding: latin1} in the schema"},
 		"windows-1252 in the header": {"", "w\xe4rd,dose,age in years\n", line1 + "the text is not UTF-8; save"},
-		"CR alone": {"", strings.ReplaceAll(wardRows, "\n", "\r"), line1 + "the lines end in CR " +
-			"alone"},
-		"sep=": {"", "sep=,\n" + wardRows, line1 + "the first line is a word for Excel " +
-			"(sep=) and no header"},
+		"CR alone": {"", strings.ReplaceAll(wardRows, "\n", "\r"), line1 + "the lines end with CR " +
+			"only"},
+		"sep=": {"", "sep=,\n" + wardRows, line1 + "the first line is for Excel (sep=), not a " +
+			"header"},
 		"JSON": {"", `[{"ward": "Süd"}]`, "t.csv: this is JSON; write the table as CSV or " +
 			"Parquet"},
 		"another delimiter than said": {`csv: {delimiter: ","}`, strings.ReplaceAll(wardRows, ",", ";"),
@@ -115,7 +115,7 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
 		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
 			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
-				`column is not in the schema: "x"; name one of them exactly as the schema does; add what the schema`},
+				`column is not in the schema: "x"; name one of them exactly as the schema does; add them to the`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",
@@ -125,8 +125,8 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				"schema: column 2, column 3, column 4; add what is missing"},
 		"missing and unknown, surely": {"", "ward,dose,height,weight,width\nx,1,1,1,1\n",
 			line1 + `1 column is missing from the header: "age in years", and 3 columns are not in the schema: ` +
-				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add what ` +
-				"the schema does not know to its columns, or to ignore: if it is to stay unread"},
+				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add ` +
+				"them to the schema's columns, or to ignore: to leave them unread"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := partitiontest.Schema(t, c.csv+"\n"+wards)
@@ -174,10 +174,10 @@ func TestThousands(t *testing.T) {
 		"  - {name: v, kind: continuous, lower: 0, upper: 99999, nullable: true}\n"
 	said := partitiontest.Schema(t, "csv: {decimal: \",\"}\n"+columns)
 	for text, want := range map[string]string{
-		"n\tv\n1,000\t2\n":             "what may be a separator of thousands",
-		"n;v\n1.000;2\n":               "what may be a separator of thousands",
-		"n\tv\n1\t12,500\n2\t950.50\n": "a point before decimals, where other numbers",
-		"n\tv\n1\t12,500\n2\t3,250\n":  "may stand before decimals or between thousands",
+		"n\tv\n1,000\t2\n":             "what may be a thousands separator",
+		"n;v\n1.000;2\n":               "what may be a thousands separator",
+		"n\tv\n1\t12,500\n2\t950.50\n": "a decimal point, but other numbers",
+		"n\tv\n1\t12,500\n2\t3,250\n":  "may be a decimal sign or a thousands separator",
 		"n\tv\n1\t12,500\n2\t3,25\n":   "",
 		"n\tv\n1\t0,500\n2\t-\n":       "not a finite decimal number",
 		"n\tv\n1\t0,500\n2\t7\n":       "",
@@ -201,7 +201,7 @@ func TestAHeaderThatHasRowsInIt(t *testing.T) {
 	s := partitiontest.Schema(t, "columns:\n  - {name: age, kind: integer, lower: 0, upper: 99}\n"+
 		"  - {name: sex, kind: categorical, categories: [F, M]}\n  - {name: died, kind: binary}\n")
 	for text, want := range map[string]string{
-		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "the lines end in CR alone",
+		"age,sex,died\r50,F,SECRET\r51,M,0\r":                           "the lines end with CR only",
 		"age,sex,\"died\n50,F,SECRET\n51,M,SECRET\"\n50,F,0\n":          "column 3",
 		"age,sex,died," + strings.Repeat("SECRET", 100) + "\n1,F,0,1\n": "column 4",
 	} {

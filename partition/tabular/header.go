@@ -17,7 +17,7 @@ func (b *Builder) match(header []SourceColumn) *partition.InputError {
 	switch {
 	case len(m.alike) > 0: // reported below
 	case m.known == 0 && b.source.sure:
-		return b.fail("", "there is none of the schema's columns", "name the columns as the schema does")
+		return b.fail("", "the table has none of the schema's columns", "name the columns as the schema does")
 	case m.known == 0:
 		// The first line may be a record, so the error does not quote it.
 		return b.fail("", "the first line has none of the schema's column names", "start the file with a header line")
@@ -86,7 +86,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 		}
 		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", columnsAre(n),
 			few(which)))
-		fixes = append(fixes, "add what the schema does not know to its columns, or to ignore: if it is to stay unread")
+		fixes = append(fixes, "add them to the schema's columns, or to ignore: to leave them unread")
 	}
 	return b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
 }
@@ -101,9 +101,9 @@ func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *parti
 		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place),
 			"give it its name in the schema, or remove the column (a delimiter too many makes one)"
 	case header[at].Name == partition.WeightColumn:
-		e.Column, e.Problem = partition.WeightColumn, "the schema has no such column,"+
-			" but synthetic rows have their importance weights in one; here rows without weights were expected"
-		e.Fix = "name the file where synthetic rows are asked for, or remove the column and with it the weights"
+		e.Column, e.Problem = partition.WeightColumn, "the schema has no such column; it has the importance weights "+
+			"of synthetic rows, and this table must have none"
+		e.Fix = "give the file as synthetic rows, or remove the column with the weights"
 	default:
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}

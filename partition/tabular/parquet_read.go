@@ -25,8 +25,8 @@ func ReadParquet(s *partition.Schema, path string, o Options) (*partition.Table,
 		return nil, parquetError(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &partition.InputError{File: path, Problem: "a Parquet file is read from its end," +
-			" and this is no regular file", Fix: "copy it to a disk"}
+		return nil, &partition.InputError{File: path, Problem: "a Parquet file must be a regular " +
+			"file", Fix: "copy it to a disk"}
 	}
 	return DecodeParquet(s, f, info.Size(), path, o)
 }
@@ -39,7 +39,7 @@ func DecodeParquet(s *partition.Schema, r io.ReaderAt, size int64, name string, 
 	}
 	if file.Len() > int64(b.most) {
 		return nil, &partition.InputError{File: name, Problem: fmt.Sprintf("a table of more than %d rows", b.most),
-			Fix: "divide it among several nodes, or have the node stream it"}
+			Fix: "divide it among several nodes, or set stream: true"}
 	}
 	rows := b.newPart()
 	for group := range file.Groups() {
@@ -114,7 +114,7 @@ func parquetError(name string, err error) *partition.InputError {
 	case errors.Is(err, parquet.ErrDamaged):
 		e.Fix = "copy or write the file again"
 	case errors.Is(err, parquet.ErrUnsupported):
-		e.Fix = "write it with flat columns, snappy, gzip or zstd, and without encryption"
+		e.Fix = "write it with flat columns, with snappy, gzip or zstd, and without encryption"
 	}
 	return e
 }

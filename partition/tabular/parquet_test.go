@@ -338,8 +338,8 @@ func TestParquetErrors(t *testing.T) {
 	none := partitiontest.Schema(t, "columns: [{name: z, kind: binary}]")
 	whole := writeParquet(t, good(), header, [][]string{one, one}, writer.DataPageStatistics(false))
 	for want, b := range map[string][]byte{
-		"t.parquet: there is none of the schema's columns; name the columns": whole,
-		"t.parquet: cannot read the table: the Parquet file is damaged":      whole[:len(whole)-9],
+		"t.parquet: the table has none of the schema's columns; name the columns": whole,
+		"t.parquet: cannot read the table: the Parquet file is damaged":           whole[:len(whole)-9],
 		"t.parquet: there is no row; check": writeParquet(t,
 			map[string]parquetColumn{"z": asBool}, []string{"z"}, nil),
 	} {

@@ -104,12 +104,13 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 // short counts a row with fewer or more cells than the header; among are the delimiters that were not used.
 func (p *part) short(fields []string, among string, line func() int) {
 	p.rows++
-	fault := &partition.CellFault{Problem: fmt.Sprintf("the row has not the %d cells of the header", len(p.target)),
+	fault := &partition.CellFault{Problem: fmt.Sprintf("the row does not have the %d cells of the "+
+		"header", len(p.target)),
 		Fix: "complete or quote the row's cells"}
 	for _, other := range among {
 		if len(fields) == 1 && strings.Count(fields[0], string(other)) == len(p.target)-1 {
-			fault.Problem = fmt.Sprintf("the row has the delimiter %q, and the header another one", string(other))
-			fault.Fix = "write header and rows with one delimiter"
+			fault.Problem = fmt.Sprintf("the row has the delimiter %q, but the header has another", string(other))
+			fault.Fix = "use the same delimiter in header and rows"
 		}
 	}
 	p.refuse(fault, line)
@@ -145,8 +146,8 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 		}
 		if row[at], fault = columns[at].ParseCell(text); fault != nil && p.decimalComma(&columns[at], text) {
 			fault.Problem = "a number with a comma"
-			fault.Fix = `write csv: {decimal: ","} in the schema where the comma stands before decimals; remove ` +
-				"separators of thousands"
+			fault.Fix = `write csv: {decimal: ","} in the schema if the comma is a decimal sign; remove ` +
+				"thousands separators"
 		}
 	}
 	return fault
@@ -160,8 +161,8 @@ func (p *part) number(i int, text string, whole bool) (string, *partition.CellFa
 		return text, nil
 	}
 	if digits := text[at+1:]; whole && len(digits) == 3 && strings.Trim(digits, "0123456789") == "" {
-		return "", &partition.CellFault{Problem: "what may be a separator of thousands in a whole number",
-			Fix: "write whole numbers in digits alone"}
+		return "", &partition.CellFault{Problem: "what may be a thousands separator in a whole number",
+			Fix: "write whole numbers only with digits"}
 	}
 	which := behindPoint
 	if text[at] == ',' {

@@ -48,7 +48,7 @@ func Files(path string) ([]string, error) {
 	})
 	if len(parts) == 0 {
 		return nil, &partition.InputError{File: path, Problem: "there is no file of rows",
-			Fix: "check the path; names that begin with _ or a dot are passed over"}
+			Fix: "check the path; names that start with _ or a dot are skipped"}
 	}
 	slices.SortFunc(parts, naturally)
 	return parts, checkParts(parts)
@@ -89,7 +89,7 @@ func isHive(name string) bool { return strings.Contains(name, "=") }
 
 func hiveFolder(path string) *partition.InputError {
 	return &partition.InputError{File: path, Problem: "a folder whose name holds a column of the rows in it",
-		Fix: "write the table without partitioning by columns, so that each file has all of them"}
+		Fix: "write the table without partitioning by columns"}
 }
 
 // checkParts refuses parts that are not files, and duplicates.
@@ -105,13 +105,13 @@ func checkParts(parts []string) error {
 			return hiveFolder(path)
 		case info.IsDir():
 			return &partition.InputError{File: path, Problem: "a folder among the parts",
-				Fix: "move it away, or name the folder that holds the files of rows"}
+				Fix: "move it away, or give the folder with the files of rows"}
 		case !info.Mode().IsRegular():
-			return &partition.InputError{File: path, Problem: "no regular file", Fix: "remove it from the parts"}
+			return &partition.InputError{File: path, Problem: "not a regular file", Fix: "remove it from the parts"}
 		}
 		if slices.ContainsFunc(seen, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
-			return &partition.InputError{File: path, Problem: "another part is the same file by another name",
-				Fix: "remove the link, or its records count twice"}
+			return &partition.InputError{File: path, Problem: "another part is the same file under another name",
+				Fix: "remove the link, because its records would count twice"}
 		}
 		seen = append(seen, info)
 	}

@@ -26,7 +26,7 @@ type WrongParts struct {
 func (w *WrongParts) Error() string {
 	wrong := w.Wrong
 	if w.Unread > 0 {
-		wrong = append(slices.Clip(wrong), errors.New("the other parts were not read; correct these first"))
+		wrong = append(slices.Clip(wrong), errors.New("the other parts were not read; fix these first"))
 	}
 	return errors.Join(wrong...).Error()
 }
@@ -75,12 +75,12 @@ func readParts(s *partition.Schema, name string, parts []string, o Options) (*pa
 		wrong.Rows += t.Len()
 		if most := mostRows(len(s.Columns)); columnar && t.Len() > most-whole.Len() {
 			return nil, &partition.InputError{File: path,
-				Problem: fmt.Sprintf("with it the table has more than %d rows", most),
+				Problem: fmt.Sprintf("with this part the table has more than %d rows", most),
 				Fix:     "divide the parts among several nodes"}
 		}
 		if whole.Len() > 0 && t.Len() > 0 && (t.Weights() == nil) != (weights == nil) {
 			wrong.add(&partition.InputError{File: path, Column: partition.WeightColumn,
-				Problem: "some parts have this column and others have not", Fix: "write all parts alike"})
+				Problem: "only some parts have this column", Fix: "write all parts alike"})
 			continue
 		}
 		for row := range t.Len() {
@@ -115,8 +115,8 @@ func readPart(s *partition.Schema, path string, columnar bool, o Options) (*part
 // checkPart refuses a file of another kind than the first part.
 func checkPart(path string, columnar bool) error {
 	if isParquet(path) != columnar {
-		return &partition.InputError{File: path, Problem: "CSV and Parquet among the parts of one table",
-			Fix: "name one kind by a pattern, such as parts/*.parquet"}
+		return &partition.InputError{File: path, Problem: "the parts of the table are CSV and Parquet",
+			Fix: "select one kind with a pattern, such as parts/*.parquet"}
 	}
 	if archive, _ := isArchive(path); archive {
 		return &partition.InputError{File: path, Problem: "a workbook or archive among the parts of a table",

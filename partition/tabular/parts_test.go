@@ -137,7 +137,7 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 		"unfinished":      {map[string]string{"a.csv": "x\n1\n", "_temporary/0": ""}, "", "", "has not finished"},
 		"Delta":           {map[string]string{"a.parquet": columnar, "_delta_log/0": ""}, "", "", "a Delta table"},
 		"two kinds": {map[string]string{"a.csv": "x\n1\n", "b": columnar}, "", "b",
-			"CSV and Parquet among the parts"},
+			"the parts of the table are CSV and Parquet"},
 		"an empty file":  {map[string]string{"a.csv": "x\n1\n", "b.csv": ""}, "", "b.csv", "the file is empty"},
 		"another header": {map[string]string{"a.csv": "x\n1\n", "b.csv": "x,y\n1,2\n"}, "", "b.csv", "not in the"},
 		"a bad row":      {map[string]string{"a.csv": "x\n1\n", "b.csv": "x\n1\n77\n"}, "", "b.csv", "outside the"},
@@ -151,10 +151,10 @@ func TestPartsThatCannotBeRead(t *testing.T) {
 	}
 	folder := folderOf(t, map[string]string{"a.csv": "x\n1\n"})
 	testkit.Must(t, os.Symlink("a.csv", filepath.Join(folder, "b.csv")))
-	wantProblem(t, s, folder, Options{}, "b.csv", "the same file by another name")
+	wantProblem(t, s, folder, Options{}, "b.csv", "the same file under another name")
 	testkit.Must(t, os.Remove(filepath.Join(folder, "b.csv")))
 	testkit.Must(t, os.Link(filepath.Join(folder, "a.csv"), filepath.Join(folder, "b.csv")))
-	wantProblem(t, s, folder, Options{}, "b.csv", "the same file by another name")
+	wantProblem(t, s, folder, Options{}, "b.csv", "the same file under another name")
 }
 
 func TestABracketInANameIsNoPattern(t *testing.T) {

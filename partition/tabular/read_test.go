@@ -60,7 +60,7 @@ func TestLabelsPath(t *testing.T) {
 	for _, path := range []string{"", "train-idx3-ubyte", "images/train", "Images"} {
 		var input *partition.InputError
 		if _, err := idx.LabelsPath(path); !errors.As(err, &input) || input.File != path ||
-			!strings.Contains(err.Error(), `no "images"`) {
+			!strings.Contains(err.Error(), `does not contain "images"`) {
 			t.Errorf("%q: error %v", path, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestReadRefuses(t *testing.T) {
 	testkit.Must(t, os.WriteFile(short, []byte("p_0,y\n1,cat\n"), 0o600))
 	for path, want := range map[string]string{
 		alone:                                   "t10k-labels-idx1-ubyte.gz: cannot read the labels",
-		nameless:                                `no "images" in the file's name`,
+		nameless:                                `does not contain "images"`,
 		filepath.Join(t.TempDir(), "no-images"): "no-images: cannot read the images",
 		short:                                   `5 columns are missing from the header: "p_1", "p_2"`,
 		imageFolder(t, &idx.Images{Shape: partition.Image{Height: 2, Width: 3, Channels: 1}},

@@ -44,10 +44,10 @@ var (
 		fixEmpty: "check that the whole file was copied"}
 	FromParquet = Source{place: "file", thing: "file", sure: true, empty: "there is no row",
 		fixEmpty: "check that it is the right file",
-		fixKind:  "write it as the schema has it, as a number, a boolean or text"}
+		fixKind:  "write it as in the schema, as a number, a boolean or text"}
 	FromSQL = Source{place: "query", thing: "query", sure: true, empty: "the query gives no row",
 		fixEmpty: "check the query and what its user may see",
-		fixKind:  "cast it in the query to what the schema has, as in: c::text as c"}
+		fixKind:  "cast it to the schema's type in the query, as in: c::text as c"}
 )
 
 func namedColumns(names []string) []SourceColumn {

@@ -39,7 +39,7 @@ type Block struct {
 }
 
 // ErrChanged says that a file has changed since it was opened.
-var ErrChanged = errors.New("the file was written since it was opened; start again with files that stay as they are")
+var ErrChanged = errors.New("the file was changed after it was opened; start again, and do not change the files")
 
 // OpenStream finds the files that [Read] would read, and reads nothing. Sorts of rows on the disk use files in
 // dir. Weights are not read. Errors are *InputError.
@@ -63,17 +63,17 @@ func OpenStream(s *partition.Schema, path string, o Options, dir string) (*Strea
 				Fix: "check path and permissions", Err: partition.WithoutPath(err)}
 		}
 		if !info.Mode().IsRegular() {
-			return fail(file, "a table that is streamed is read several times, and this is no regular file",
+			return fail(file, "a streamed table must be a regular file",
 				"copy it to a disk")
 		}
 		switch archive, err := isArchive(file); {
 		case err != nil:
 			return nil, err
 		case archive && len(files) == 1:
-			return fail(path, "a workbook is read into memory, and not streamed",
+			return fail(path, "a workbook cannot be streamed",
 				"remove stream: true, or save it as CSV")
 		case s.Image != nil && !isParquet(file) && !isCSV(file):
-			return fail(path, "images are read into memory, and not streamed", "remove stream: true")
+			return fail(path, "images cannot be streamed", "remove stream: true")
 		}
 		t.stamps = append(t.stamps, info)
 	}
@@ -325,5 +325,5 @@ func errNoRow(name string) error {
 
 func errNoRows(name string) error {
 	return &partition.InputError{File: name, Problem: "there is no row in any part",
-		Fix: "check that it is the right folder, and that all of it was copied"}
+		Fix: "check that it is the right folder, and that it was copied completely"}
 }

@@ -49,7 +49,7 @@ func (v *Violations) Error() string {
 	b.WriteString(v.heading())
 	for i, f := range v.Found {
 		if i == mostKindsNamed {
-			fmt.Fprintf(&b, "\n  and %d kinds more, which show when these are fixed", len(v.Found)-i)
+			fmt.Fprintf(&b, "\n  and %d kinds more, shown after these are fixed", len(v.Found)-i)
 			break
 		}
 		b.WriteString("\n  " + f.Where() + "; " + f.Fix)
@@ -190,12 +190,12 @@ func (b *Builder) mixed() {
 		points, commas, either := b.decimals[behindPoint][k], b.decimals[behindComma][k], b.decimals[behindEither][k]
 		switch {
 		case points != nil && (commas != nil || either != nil):
-			k.problem = "a point before decimals, where other numbers of the column have a comma"
-			points.Fix = "write all numbers of the column alike, without separators of thousands"
+			k.problem = "a decimal point, but other numbers of the column have a decimal comma"
+			points.Fix = "write all numbers of the column alike, without thousands separators"
 			points.Problem, b.wrong[k] = k.problem, points
 		case either != nil && commas == nil && !said:
-			k.problem = "a comma that may stand before decimals or between thousands"
-			either.Fix = `write csv: {decimal: ","} in the schema where decimals follow it, or numbers without commas`
+			k.problem = "a comma that may be a decimal sign or a thousands separator"
+			either.Fix = `write csv: {decimal: ","} in the schema if it is a decimal sign, or numbers without commas`
 			either.Problem, b.wrong[k] = k.problem, either
 		}
 	}

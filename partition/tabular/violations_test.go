@@ -37,7 +37,7 @@ func TestAllViolationsAreTold(t *testing.T) {
 		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge
   column "c": 2 times the cell is not one of the schema's categories (rows 2, 6); ` +
 		`correct its spelling (case and spaces count) or add the category to the schema
-  whole rows: 1 time the row has not the 2 cells of the header (row 3); complete or quote the row's cells
+  whole rows: 1 time the row does not have the 2 cells of the header (row 3); complete or quote the row's cells
   whole rows: 1 time the row breaks constraint 1 of the schema (row 5); ` +
 		`correct the row, or give the constraint broken: move`
 	check := func() {
@@ -90,7 +90,7 @@ func TestManyKindsOfViolations(t *testing.T) {
 	_, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
 	if lines := strings.Split(fmt.Sprint(err), "\n"); len(lines) != 22 || lines[0] !=
 		"t.csv: 50 cells cannot be read, in 50 columns:" ||
-		lines[21] != "  and 30 kinds more, which show when these are fixed" {
+		lines[21] != "  and 30 kinds more, shown after these are fixed" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func rawSheet(f *os.File, size int64, path string) (iter.Seq2[[]string, error], 
 
 func moreCells(columns int) *partition.CellFault {
 	return &partition.CellFault{Problem: fmt.Sprintf("the row has more cells than the %d of the header", columns),
-		Fix: "give each column a name in the first row, and move remarks to another sheet"}
+		Fix: "give each column a name in the first row, and move notes to another sheet"}
 }
 
 // DecodeXLSX is ReadXLSX from size bytes of a reader; name is for errors, sheet may be empty.
@@ -174,7 +174,8 @@ func chooseSheet(book *xlsx.File, name, sheet string) (int, error) {
 		return full[0], nil
 	}
 	return 0, &partition.InputError{File: name, Problem: fmt.Sprintf("%d sheets of the workbook have cells: %s",
-		len(full), strings.Join(names, ", ")), Fix: fmt.Sprintf("name one after a #, as in %s#%s", name, names[0])}
+		len(full), strings.Join(names, ", ")), Fix: fmt.Sprintf("add a # and the name of one, as in "+
+		"%s#%s", name, names[0])}
 }
 
 // cellFaults separates the errors of single cells from the error of a row.
@@ -229,7 +230,7 @@ func isArchive(path string) (bool, error) {
 		return true, nil
 	case start == "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
 		return false, &partition.InputError{File: path,
-			Problem: "a workbook of the old form (.xls), or one with a password",
+			Problem: "an old workbook (.xls), or one with a password",
 			Fix:     "save it as .xlsx without a password, or as CSV"}
 	}
 	return false, nil

@@ -10,10 +10,10 @@ import (
 var ErrDamaged = errors.New("the workbook is damaged")
 
 // ErrUnsupported says that the file may be valid but is not supported.
-var ErrUnsupported = errors.New("the workbook is of a form that is not read")
+var ErrUnsupported = errors.New("this form of workbook is not supported")
 
 // ErrArchive says that the file is an archive of other files.
-var ErrArchive = errors.New("a zip archive that is no workbook")
+var ErrArchive = errors.New("a zip archive that is not a workbook")
 
 // CellError is a problem of one cell, without its value.
 type CellError struct {

@@ -38,7 +38,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	for _, part := range archive.File {
 		name := strings.ToLower(strings.ReplaceAll(part.Name, `\`, "/"))
 		if f.parts[name] != nil {
-			return nil, damaged("a part of it is there twice")
+			return nil, damaged("a part appears twice")
 		}
 		f.parts[name] = part
 	}

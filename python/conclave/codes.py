@@ -14,7 +14,7 @@ _DELIMITERS = ",;\t|"
 # What the program takes for space; str.strip has some more.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
-_MANY = f"there are more than {_MOST_CODES} codes; keep those of the schema's prefixes"
+_MANY = f"there are more than {_MOST_CODES} codes; keep only those of the schema's prefixes"
 
 
 def codes_under(column: Column, path: Path) -> List[List[str]]:
@@ -50,7 +50,7 @@ def read(path: Path) -> List[str]:
     except OSError as error:
         raise ConclaveError(f"{path}: cannot read the list of codes ({error.strerror}); check the file") from None
     if len(raw) > _MOST_BYTES:
-        raise ConclaveError(f"{path}: the file has more than {_MOST_BYTES >> 20} MiB; keep the codes alone")
+        raise ConclaveError(f"{path}: the file has more than {_MOST_BYTES >> 20} MiB; keep only the codes")
     try:
         out = _all(raw[3:] if raw.startswith(b"\xef\xbb\xbf") else raw)
     except ValueError as error:

@@ -33,7 +33,7 @@ class Condition:
         """The cell that is compared with, of a condition that the schema allows."""
         at = schema.index(self.column)
         if at not in schema.learned():
-            raise ConclaveError(f"{self}: the schema has no such column to ask for")
+            raise ConclaveError(f"{self}: the schema has no such column")
         column = schema.columns[at]
         want = column.cell(self.value)
         if np.isnan(want) and self.relation != "=":

@@ -59,12 +59,12 @@ class Model:
             if (at / "model.json").is_file():
                 break
         else:
-            raise ConclaveError(f"{given} has no model.json; name the model folder of a finished run")
+            raise ConclaveError(f"{given} has no model.json; give the model folder of a finished run")
         name = str(at / "model.json")
         try:
             fields = json.loads((at / "model.json").read_text("utf-8"))
             if fields["format"] != 1:
-                raise ConclaveError(f"{name}: format {fields['format']} is not known to this version; update it")
+                raise ConclaveError(f"{name}: format {fields['format']} is unknown to this version; update the program")
             if "schema" not in fields:
                 raise ConclaveError(f"{name} is of an earlier version and does not say what its schema means; "
                                     "train the model again, or draw with `conclave sample`")
@@ -178,6 +178,6 @@ def _digest(path: Path, want: str) -> bytes:
     """The bytes of a file of the model, which has to be the one that model.json names."""
     raw = path.read_bytes()
     if hashlib.sha256(raw).hexdigest() != want:
-        raise ConclaveError(f"{path}: the file was changed since the model was trained: its SHA-256 is not the one in "
+        raise ConclaveError(f"{path}: the file was changed after the training: its SHA-256 is not the one in "
                             "model.json; copy the model folder again, do not edit it")
     return raw

@@ -120,7 +120,7 @@ def test_conditions_are_met(trained):
     ("marginals", "age=old", "is none; write a plain decimal number"),
     ("marginals", "sex=X", 'column "sex" has no value \'X\'; it has F, M'),
     ("marginals", "sex<M", "no order; use ="),
-    ("marginals", "height=3", "no such column to ask for"),
+    ("marginals", "height=3", "no such column"),
     ("marginals", "age >= 60", "age >= 60: write it with no spaces around the sign, as age>=60"),
     ("marginals", "sex= F", "write it with no spaces around the sign, as sex=F"),
     ("marginals", "sex!=F", "sex!=F: there is no !=; name the values that rows shall have"),

@@ -37,16 +37,16 @@ def test_a_model_without_its_certificate(copy, tmp_path):
 
 
 def test_folders_that_are_refused(copy, tmp_path):
-    with pytest.raises(conclave.ConclaveError, match="has no model.json; name the model folder of a finished run"):
+    with pytest.raises(conclave.ConclaveError, match="has no model.json; give the model folder of a finished run"):
         conclave.Model.load(tmp_path)
     path = copy / "model" / "model.json"
     good = path.read_text("utf-8")
     for change, message in [
-        ({"format": 2}, "format 2 is not known to this version; update it"),
+        ({"format": 2}, "format 2 is unknown to this version; update the program"),
         ({"schema": None}, "it is damaged"),
         ({"class_shares": "x"}, "it is damaged"),
-        ({"weights_sha256": "00"}, "generator.safetensors: the file was changed since the model was trained"),
-        ({"schema_sha256": "00"}, "schema.yaml: the file was changed since the model was trained"),
+        ({"weights_sha256": "00"}, "generator.safetensors: the file was changed after the training"),
+        ({"schema_sha256": "00"}, "schema.yaml: the file was changed after the training"),
     ]:
         path.write_text(json.dumps({**json.loads(good), **change}))
         with pytest.raises(conclave.ConclaveError, match=message):

@@ -70,7 +70,7 @@ def test_identifiers_are_made_up():
                            np.full((1001, 3), np.nan), None)
     assert list(frame.id[[0, 998, 1000]]) == ["P-001/x", "P-999/x", "P-1001/x"] and frame.id.is_unique
     assert list(frame.u[:2]) == ["1", "2"] and list(frame.n[:3]) == [5, 6, 5] and str(frame.n.dtype) == "Int64"
-    with pytest.raises(conclave.ConclaveError, match="no such column to ask for"):
+    with pytest.raises(conclave.ConclaveError, match="no such column"):
         conclave.conditions.conditions("id=P-001/x")[0].cell(schema(ID))
 
 

@@ -55,8 +55,8 @@ func TestALargeClusterStaysReadable(t *testing.T) {
 	// Typed text stays while the page updates.
 	b.goes(at + "/queue")
 	b.do(chromedp.SendKeys(chromedp.CSS("#q"), "half a wo"))
-	from.Change("run-09998", func(r *conclavev1.RunStatus) { r.Reason = "waits for a worker" })
-	b.says("waits for a worker")
+	from.Change("run-09998", func(r *conclavev1.RunStatus) { r.Reason = "waiting for a worker" })
+	b.says("waiting for a worker")
 	if got := value[string](b, "document.activeElement.value"); got != "half a wo" {
 		t.Errorf("what was typed became %q", got)
 	}

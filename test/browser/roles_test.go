@@ -84,7 +84,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	student.says("done")
 	student.fine("done")
 	student.clicks("form[action$=fetch] button", "a[href$=report]")
-	student.says("files came, and all of it holds.")
+	student.says("files fetched, and all checks passed.")
 	student.fine("fetched")
 	student.clicks("a[href$=report]", "iframe")
 	type shown struct {
@@ -145,7 +145,7 @@ func TestEachRoleGoesItsWay(t *testing.T) {
 	operator.do(chromedp.SetValue(chromedp.CSS("#reason"), "cessation-of-operation"),
 		chromedp.SendKeys(chromedp.CSS("#confirm"), "north"),
 		chromedp.Click(chromedp.CSS("form[action$=revoke] button")), chromedp.WaitVisible(chromedp.CSS(".notice")))
-	operator.says("Revoked 1 certificate of north", "revoked", "not connected", "no longer good")
+	operator.says("Revoked 1 certificate of north", "revoked", "not connected", "no longer valid")
 	operator.fine("revoked")
 	operator.goes(operators + "/certificates")
 	operator.says("revoked")

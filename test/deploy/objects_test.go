@@ -306,7 +306,7 @@ func TestObjectsAreInOneNamespace(t *testing.T) {
 			o, err := meta.Accessor(object)
 			testkit.Must(t, err)
 			if seen[title(object)] {
-				t.Errorf("%s is there twice", title(object))
+				t.Errorf("%s is listed twice", title(object))
 			}
 			seen[title(object)] = true
 			if _, is := object.(*corev1.Namespace); !is && o.GetNamespace() != "conclave" {

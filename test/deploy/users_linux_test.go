@@ -86,7 +86,7 @@ func (m *machine) backUp(secret string) {
 		t.Fatalf("the backup: %v\n%s", err, said)
 	}
 	if said, err := x.exec(binds, as, "/conclave", "ledger", "restore", config, "--from=/backup/b"); err == nil ||
-		!strings.Contains(said, "etcd already holds keys there") {
+		!strings.Contains(said, "etcd already has keys under this prefix") {
 		t.Errorf("a restore over a ledger: %v\n%s", err, said)
 	}
 }

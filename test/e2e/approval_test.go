@@ -137,7 +137,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 	student, j = begin("late")
 	teacher("south", "approve", j.name, "--for", "4s")
 	south.awaitLog("run no longer waits", func(l clustertest.Line) bool { return l.Run == j.name })
-	south.awaitLog("run that was permitted no longer is", func(l clustertest.Line) bool { return l.Run == j.name })
+	south.awaitLog("run is no longer permitted", func(l clustertest.Line) bool { return l.Run == j.name })
 	states(j.name, sitepolicy.StateWaiting, sitepolicy.StateWaiting)
 	teacher("north", "approve", j.name, signed("ann")...)
 	teacher("north", "approve", j.name, signed("ben")...)

@@ -48,7 +48,7 @@ func TestAMaskedRun(t *testing.T) {
 	}}
 	runFile, out := c.runFile(j), c.out(j.name)
 	if said, stderr, code := run(t, binary("conclave"), "privacy", "plan", "--run", runFile); code != 0 ||
-		!strings.Contains(said, "summed under masks of 2 sites, of which 1 may collude") ||
+		!strings.Contains(said, "masked sums of 2 sites; up to 1 of them may collude") ||
 		!strings.Contains(said, "noise factor 1.41: ") {
 		t.Errorf("conclave privacy plan: %d %s%s", code, said, stderr)
 	}
@@ -75,8 +75,8 @@ func TestAMaskedRun(t *testing.T) {
 	}
 	said, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", filepath.Join(out, "ledger.jsonl"),
 		"--certificate", filepath.Join(out, "certificate.json"))
-	if code != 0 || !strings.Contains(said, "run masked: summed under masks of 2 sites, of which 1 may collude") ||
-		!strings.Contains(said, "Each site drew 1/1 of the variance that is needed: noise factor 1.41421") ||
+	if code != 0 || !strings.Contains(said, "run masked: masked sums of 2 sites; up to 1 of them may collude") ||
+		!strings.Contains(said, "Each site drew 1/1 of the required variance: noise factor 1.41421") ||
 		!strings.Contains(said, "  north  "+fingerprint(t, "north")+"\n") {
 		t.Errorf("ledger verify: %d %s%s", code, said, stderr)
 	}

@@ -82,7 +82,7 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 			alone.Round, alone.Teachers, allTeachers)
 	}
 	south.signal(syscall.SIGCONT)
-	south.awaitLog("round went on without this node", nil)
+	south.awaitLog("round continued without this node", nil)
 
 	south.awaitLog("answered", func(l clustertest.Line) bool { return l.Round > alone.Round+1 })
 	south.kill()
@@ -141,7 +141,7 @@ func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 			t.Errorf("start %d: the student found %d rounds released, want at least %d", i+2, open.Released, round+1)
 		}
 		if round > 0 {
-			student.awaitLog("going on from the checkpoint", nil)
+			student.awaitLog("continuing from the checkpoint", nil)
 		}
 	}
 	// When stopped, it says so and how to continue.
@@ -150,7 +150,7 @@ func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM, want 1 and what helps", code)
 	}
 	student = c.startStudent(file)
-	student.awaitLog("going on from the checkpoint", nil)
+	student.awaitLog("continuing from the checkpoint", nil)
 
 	awaitRound(aggregator, lastRound(aggregator, "released")+3)
 	south.signal(syscall.SIGSTOP)

@@ -94,12 +94,12 @@ func TestQueue(t *testing.T) {
 	named := second
 	named.name, named.changes = "named", settings{"evaluate": fmt.Sprintf("{test: %s}", built.test)}
 	if _, stderr, code := c.conclaveRun("submit", c.runFile(named)); code != 1 ||
-		!strings.Contains(stderr, "evaluate.test: names files of this machine") {
+		!strings.Contains(stderr, "evaluate.test: files of this machine") {
 		t.Errorf("a run with real rows: exit code %d, %q", code, stderr)
 	}
 	// A queued run cannot be opened outside the queue.
 	refused(t, c.startStudent(c.studentFile(c.runFile(second), c.out("past"))),
-		"student: ", `"second"`, "waits in the queue")
+		"student: ", `"second"`, "is waiting in the queue")
 
 	worker := c.startWorker("w1", c.out("worker"))
 	awaitRound(aggregator, 3)
@@ -148,11 +148,11 @@ func TestQueue(t *testing.T) {
 	// Its submitter gets it, as a file and as a folder; a run without results cannot be fetched.
 	fetched := filepath.Join(c.dir, "second.zip")
 	if out, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 0 ||
-		!strings.Contains(out, " files of run second, all of it holds\n") {
+		!strings.Contains(out, " files of run second, all checks passed\n") {
 		t.Errorf("fetch: exit code %d, %q, %q", code, out, stderr)
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "second", "--out", fetched); code != 1 ||
-		!strings.Contains(stderr, "second.zip exists; name another path, or replace it with --force") {
+		!strings.Contains(stderr, "second.zip already exists; give another path, or replace it with --force") {
 		t.Errorf("fetch again: exit code %d, %q", code, stderr)
 	}
 	packed := filepath.Join(c.dir, "packed.zip")
@@ -171,7 +171,7 @@ func TestQueue(t *testing.T) {
 		t.Error("other rows came")
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "long", "--out", c.out("long")); code != 1 ||
-		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched once it is done`) {
+		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched after it is done`) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is that of a finished run, with its run.yaml, for later stages.
@@ -194,7 +194,7 @@ func TestQueue(t *testing.T) {
 	}
 	out, _, code = c.conclaveRun("list")
 	for _, want := range []string{"long ", "cancelled", "second ", "third ", "out of budget", "direct ",
-		"not of the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ",
+		"without the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ",
 		"0 open and 0 waiting"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("the list has no %q: exit code %d\n%s", want, code, out)
@@ -248,18 +248,18 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	awaitRound(aggregator, 5)
 	first.kill()
 	second := c.startWorker("w2", out)
-	second.awaitLog("going on from the checkpoint", nil)
+	second.awaitLog("continuing from the checkpoint", nil)
 	awaitRound(aggregator, 12)
 	second.stop()
-	if r := c.show(j.name); r.State != "waiting" || !strings.Contains(r.Reason, `"w2" gave it back`) || r.Claims != 2 {
+	if r := c.show(j.name); r.State != "waiting" || !strings.Contains(r.Reason, `"w2" returned it`) || r.Claims != 2 {
 		t.Errorf("after its worker was stopped the run is %+v", r)
 	}
 	third := c.startWorker("w3", out)
-	third.awaitLog("going on from the checkpoint", nil)
+	third.awaitLog("continuing from the checkpoint", nil)
 	awaitRound(aggregator, 20)
 	third.kill()
 	again := c.startWorker("w3", out) // with its old name, it need not wait
-	again.awaitLog("going on from the checkpoint", nil)
+	again.awaitLog("continuing from the checkpoint", nil)
 	again.awaitLog("run done", nil)
 	if r := c.show(j.name); r.State != "done" || r.Worker != "w3" || r.Rounds != j.rounds+1 || r.Claims != 4 {
 		t.Errorf("at last the run is %+v", r)
@@ -305,7 +305,7 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 			t.Errorf("run %s is %+v", j.name, r)
 		}
 	}
-	if n := len(worker.logged("run taken")); n != 2 {
+	if n := len(worker.logged("run claimed")); n != 2 {
 		t.Errorf("the worker took %d runs: it did not keep the one that it held", n)
 	}
 	audited(a.rounds + b.rounds + 2)

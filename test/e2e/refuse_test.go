@@ -105,9 +105,9 @@ func refusedNodes(t *testing.T, c *cluster) {
 		{"expired certificate", false, settings{"tls": issued(certs.RoleNode, "expired")},
 			[]string{"node-expired.crt", "expired", "issue a new one"}},
 		{"foreign authority", false, settings{"tls": foreign(certs.RoleNode, "north")},
-			[]string{"another authority", "use files of one authority on both sides"}},
+			[]string{"another authority", "use files from the same authority on both sides"}},
 		{"foreign certificate, right authority", false, settings{"tls": mixed(certs.RoleNode, "north")},
-			[]string{"node-north.crt", "another authority", "use files of one authority on both sides"}},
+			[]string{"node-north.crt", "another authority", "use files from the same authority on both sides"}},
 		{"foreign certificate that the aggregator sees", false, settings{"tls": trusting(certs.RoleNode, "north")},
 			[]string{"not accepted by the other side", "ask the aggregator's operator"}},
 		{"another site's certificate", true, settings{"tls": issued(certs.RoleNode, "south")},
@@ -118,7 +118,7 @@ func refusedNodes(t *testing.T, c *cluster) {
 			CA:   filepath.Join(built.certs, "ca.crt"),
 			Cert: certs.IssuedFiles(built.certs, certs.RoleNode, "north").Cert,
 			Key:  certs.IssuedFiles(built.certs, certs.RoleNode, "south").Key,
-		})}, []string{"do not belong together", "use the two files that were issued together"}},
+		})}, []string{"do not match", "use the two files that were issued together"}},
 		{"other data", true, settings{"data": built.south},
 			[]string{"manifest.json", "data differs", "restore the table"}},
 		{"other number of teachers", true, settings{"teachers": "19"},
@@ -136,7 +136,7 @@ func refusedNodes(t *testing.T, c *cluster) {
 		{"more teachers than records", false, settings{"teachers": "5000"},
 			[]string{"5000", "teachers"}},
 		{"host that the aggregator's certificate does not name", false, settings{"server_name": "elsewhere.example"},
-			[]string{"elsewhere.example", "dial it by a name in its certificate"}},
+			[]string{"elsewhere.example", "connect to a name in its certificate"}},
 	} {
 		t.Run("node/"+test.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +232,7 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 	j := job{name: "too-many", rounds: 2, quorum: 0.9, changes: settings{"teachers": "30"}}
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
 	refused(t, student, "student: ", `"too-many"`, "30 teachers", "north/0 with 20", "south/0 with 20",
-		"stop the surplus nodes or open a run with more teachers")
+		"stop some nodes, or open a run with more teachers")
 	// The run stays open, and other runs get their certificates. Only a reader without a certificate cannot tell the
 	// open run from a truncated ledger.
 	good, out := job{name: "enough", rounds: 2, quorum: 0.9}, c.out("enough")
@@ -266,7 +266,7 @@ func TestAggregatorsRefused(t *testing.T) {
 			wants   []string
 		}{
 			{"etcd unreachable", settings{"etcd": "{endpoints: ['http://" + nobody + "']}"},
-				[]string{"etcd", nobody, "check that it runs and can be reached"}},
+				[]string{"etcd", nobody, "check that etcd runs and is reachable"}},
 			{"port in use", settings{"listen": c.address},
 				[]string{c.address, "address already in use", "set listen to a free address"}},
 			{"etcd's folder in use", settings{"etcd": c.etcd},
@@ -290,8 +290,8 @@ func TestAggregatorsRefused(t *testing.T) {
 			t.Parallel()
 			own := newCluster(t)
 			p := own.startAggregator(own.aggregatorFile(settings{"tls": issued(certs.RoleAggregator, "expired")}))
-			why := p.awaitLog("nobody would be let in; this aggregator does not stand for the lead until its "+
-				"certificate files are in order", nil).Text
+			why := p.awaitLog("no peer could connect; this aggregator does not campaign for leadership until its "+
+				"certificate files can be used", nil).Text
 			for _, want := range []string{"aggregator-expired.crt", "expired", "issue a new one"} {
 				if !strings.Contains(why, want) {
 					t.Errorf("%q does not say %q", why, want)
@@ -327,7 +327,7 @@ func TestAggregatorsRefused(t *testing.T) {
 	// A dataset's budget is permanent: the same folder with a larger one is refused.
 	refused(t, c.startAggregator(c.aggregatorFile(settings{
 		"datasets": "[{name: " + dataset + ", schema: " + built.schema + ", budget: {epsilon: 21, delta: 1e-4}}]",
-	})), "aggregator: ", dataset, "budget", "put the old value back")
+	})), "aggregator: ", dataset, "budget", "restore the old value")
 }
 
 // A listener that is not an aggregator is distinguished from an absent one.
@@ -349,7 +349,7 @@ func TestAddressThatDoesNotSpeakTLS(t *testing.T) {
 	}()
 	j := job{name: "plain", rounds: 2, quorum: 1}
 	wrong := settings{"aggregator": listener.Addr().String()}
-	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name), wrong)), "student: ", "does not speak TLS",
-		"name the aggregator's own port")
-	refused(t, c.startNode("north", wrong), "teacher: ", "does not speak TLS", "name the aggregator's own port")
+	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name), wrong)), "student: ", "does not use TLS",
+		"give the aggregator's own port")
+	refused(t, c.startNode("north", wrong), "teacher: ", "does not use TLS", "give the aggregator's own port")
 }

@@ -85,7 +85,7 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 		refused(t, node, "the ledger went back", "teacher accept-ledger")
 		end := regexp.MustCompile(`ends with entry (\d+) \(([0-9a-f]{64})\)`).FindStringSubmatch(node.Stderr.Text())
 		if end == nil {
-			t.Fatalf("the refusal does not name the ledger's end:\n%s", node.Stderr.Tail(20))
+			t.Fatalf("the refusal does not name the ledger head:\n%s", node.Stderr.Tail(20))
 		}
 		accept := []string{"accept-ledger", "--config", c.nodeFile(site), "--seq", end[1], "--hash"}
 		if _, stderr, code := run(t, binary("teacher"), append(accept, "abc")...); code != 2 {

@@ -46,7 +46,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	other := j
 	other.changes = settings{"seed": "2"}
 	refused(t, c.startStudent(c.studentFile(c.runFile(other), c.out("other-seed"))),
-		"student: ", "round 1", `"by-hand"`, "another question", "open a run of another name")
+		"student: ", "round 1", `"by-hand"`, "another question", "open a run with another name")
 	stop(north, south, aggregator)
 }
 

@@ -92,7 +92,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	lines := strings.SplitAfter(string(raw), "\n")
 	testkit.Must(t, os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600))
 	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 ||
-		!strings.Contains(stderr, "was shortened") {
+		!strings.Contains(stderr, "was truncated") {
 		t.Errorf("a shortened ledger: %d %s", code, stderr)
 	}
 	stop(south, aggregator)
@@ -153,8 +153,8 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	}
 	for _, args := range [][]string{{"runs", j.name}, {"approve", j.name}} {
 		said := teacher(append(args, "--config", file)...)
-		for _, want := range []string{"run asked (spec ", "who asks: lab, ", "what for: " + purpose + " (",
-			"1 x class-counts: laplace", " x votes: gnmax sigma ", "do not stand out of one release",
+		for _, want := range []string{"run asked (spec ", "requester: lab, ", "purpose: " + purpose + " (",
+			"1 x class-counts: laplace", " x votes: gnmax sigma ", "cannot be detected in one release",
 			map[string]string{"runs": " is waiting\n", "approve": " is approved by "}[args[0]]} {
 			if !strings.Contains(said, want) {
 				t.Errorf("teacher %s says %q, want %q", args[0], said, want)

@@ -79,7 +79,7 @@ func TestARunThatAStreamCannotFinish(t *testing.T) {
 	j := job{name: "weighed", rounds: 2, quorum: 1, changes: settings{"weights": "logreg-noised"}}
 	refused(t, c.startStudent(c.studentFile(c.runFile(j), c.out(j.name))), "student: ", `round 0 of run "weighed"`,
 		"north/0 refused: the stage fit would be refused later (leave it out): this node streams its records and "+
-			"answers no fits and selections; leave it out of the run, or have its site remove stream")
+			"answers no fits or selections; leave it out of the run, or have its site remove stream")
 	if s := siteStatus(t, file); len(s.Runs) > 0 {
 		t.Errorf("the site's ledger: %+v", s)
 	}

@@ -15,7 +15,7 @@ import (
 
 var (
 	readOut = regexp.MustCompile(`(?s)read out the fingerprint of this site's key:\n  ([0-9a-f ]+)\n`)
-	ofAll   = regexp.MustCompile(`(?:have to see too|out to every site):\n  ([0-9a-f ]+)\n`)
+	ofAll   = regexp.MustCompile(`(?:must see too|fingerprint to every site):\n  ([0-9a-f ]+)\n`)
 )
 
 // found waits until a command has printed a match of a pattern, and returns its group.
@@ -86,10 +86,10 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 
 	thief := p.start("thief", join)
 	stolen := thief.found(t, readOut)
-	if !strings.Contains(thief.text(), "a request with the key "+key+" was there before") {
+	if !strings.Contains(thief.text(), "a request, with the key "+key+"; if nobody here made it") {
 		t.Errorf("the second join does not tell of the first:\n%s", thief.text())
 	}
-	p.fails(first, "its request with the key "+stolen+" took the place of this one")
+	p.fails(first, "a request with the key "+stolen+" replaced this one")
 	south := p.start("south", "teacher join south.zip --data "+filepath.Base(built.south))
 	confirm := func(site, key string) string {
 		return " --confirm " + site + "=" + strings.ReplaceAll(key, " ", "")[:certs.LeastFingerprint]
@@ -97,13 +97,13 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	admit := "conclave study admit --config study/operator/operator.yaml --format json"
 	all := admit + confirm("north", key) + confirm("south", south.found(t, readOut))
 	p.fails(p.start("operator", all), "site north is not admitted: the fingerprint is "+stolen)
-	p.fails(p.start("operator", strings.Replace(all, "north=", "north=ff", 1)), "it is another one's")
-	p.fails(p.start("operator", admit+" --confirm north=ff00"), "is no fingerprint; give at least the first 32")
-	p.fails(p.start("operator", admit+confirm("east", key)), "the study has no such site, but north, south")
+	p.fails(p.start("operator", strings.Replace(all, "north=", "north=ff", 1)), "do not continue")
+	p.fails(p.start("operator", admit+" --confirm north=ff00"), "is not a fingerprint; give at least the first 32")
+	p.fails(p.start("operator", admit+confirm("east", key)), "the study has no such site; its sites are north, south")
 
 	first = p.start("north", join+" --confirm-roster "+strings.Repeat("0", 40))
 	first.found(t, readOut)
-	p.fails(thief, "took the place of this one")
+	p.fails(thief, "replaced this one")
 	admitted := p.start("operator", all)
 	if code := p.code(admitted); code != 0 {
 		t.Fatalf("admit ended with %d:\n%s", code, admitted.text())
@@ -116,7 +116,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	if !strings.Contains(admitted.text(), `"fingerprint":"`+strings.ReplaceAll(roster, " ", "")+`"`) {
 		t.Errorf("the operator saw another roster than %s:\n%s", roster, admitted.text())
 	}
-	p.fails(p.start("thief", join), "is admitted with another key")
+	p.fails(p.start("thief", join), "was admitted with another key")
 	for _, how := range []string{" --confirm-roster " + strings.ReplaceAll(roster, " ", ""), ""} { // then it has joined
 		done := p.start("north", join+how)
 		if code := p.code(done); code != 0 || !strings.Contains(done.text(), "north has joined study s") {
@@ -130,7 +130,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	}
 	newer := filepath.Join(p.dir, "operator", "study", "operator", "roster-2.json")
 	testkit.Must(t, os.WriteFile(newer, nil, 0o600))
-	p.fails(p.start("operator", admit), "the aggregator shows an older roster, or none")
+	p.fails(p.start("operator", admit), "the aggregator shows an older roster or none")
 	// A kit is revoked by its certificate.
 	revoke := p.start("operator", "conclave site revoke --dir study/authority --role joiner north")
 	if code := p.code(revoke); code != 0 {
@@ -165,7 +165,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 	}
 	p.start("operator", "aggregator --config study/aggregator/aggregator.yaml")
 	admit := "conclave study admit --config study/operator/operator.yaml"
-	p.fails(p.start("operator", admit+" --partial"), "no site asks to be admitted")
+	p.fails(p.start("operator", admit+" --partial"), "no site has asked for admission")
 	north := p.start("north", joins["north"])
 	north.found(t, readOut)
 	ended := func(s *typing, says ...string) {
@@ -177,17 +177,17 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 			}
 		}
 	}
-	ended(p.start("operator", admit+" --partial"), "the roster of generation 1 stands, with 1 of 2 sites",
-		"run.yaml is written when all sites are admitted")
+	ended(p.start("operator", admit+" --partial"), "roster of generation 1, with 1 of 2 sites",
+		"run.yaml files are written after all sites are admitted")
 	ended(north, "north has joined study s")
 	policy := filepath.Join(p.dir, "north", "north", "policy.yaml")
 	was := string(testkit.Read(t, policy))
 
 	south := p.start("south", joins["south"])
 	key := south.found(t, readOut)
-	ended(p.start("operator", admit), "the roster of generation 2 stands, with 2 of 2 sites")
+	ended(p.start("operator", admit), "roster of generation 2, with 2 of 2 sites")
 	ended(south, "south has joined study s")
-	ended(p.start("north", joins["north"]), "the roster of generation 2 stands, with 2 of 2 sites",
+	ended(p.start("north", joins["north"]), "roster of generation 2, with 2 of 2 sites",
 		`{site: "south", key: "`+strings.ReplaceAll(key, " ", "")+`"}`)
 	if got := string(testkit.Read(t, policy)); got != was {
 		t.Errorf("the policy was changed to\n%s", got)

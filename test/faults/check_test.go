@@ -140,7 +140,7 @@ func (c *cluster) checkAuditLogs(a clustertest.Found) error {
 					c.told.blame("%s found %v with another entry than the ledger's", name, key)
 				}
 			case auditlog.Repeated:
-				c.told.count("answers handed out again", 1)
+				c.told.count("answers returned again", 1)
 				if a.Releases[key].Entry.Hash != e.LedgerHash {
 					c.told.blame("%s handed out %v with another entry than the ledger's", name, key)
 				}

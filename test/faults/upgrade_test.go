@@ -85,7 +85,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 		step(p, func() bool { return p.logged("joined") > 0 })
 	}
 	for _, p := range c.running() {
-		step(p, func() bool { return p.logged("going on from the checkpoint") > 0 })
+		step(p, func() bool { return p.logged("continuing from the checkpoint") > 0 })
 	}
 	c.paceStudents(0)
 	select {

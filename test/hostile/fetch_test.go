@@ -145,14 +145,15 @@ func TestWorkersThatSendOtherThings(t *testing.T) {
 		send []*conclavev1.SendRunRequest
 		want string
 	}{
-		"more than may be":     {[]*conclavev1.SendRunRequest{size("", 8<<20+1)}, "8388608 are the most"},
-		"more than a number":   {[]*conclavev1.SendRunRequest{size("", 1<<63+1)}, "8388608 are the most"},
-		"no size":              {[]*conclavev1.SendRunRequest{{Message: chunk(1).Message}}, "neither a bundle nor why"},
-		"more than it said":    {[]*conclavev1.SendRunRequest{size("", 10), chunk(11)}, "else than the 10 bytes"},
+		"more than may be":   {[]*conclavev1.SendRunRequest{size("", 8<<20+1)}, "the maximum is 8388608"},
+		"more than a number": {[]*conclavev1.SendRunRequest{size("", 1<<63+1)}, "the maximum is 8388608"},
+		"no size": {[]*conclavev1.SendRunRequest{{Message: chunk(1).Message}}, "neither a bundle nor a " +
+			"reason"},
+		"more than it said":    {[]*conclavev1.SendRunRequest{size("", 10), chunk(11)}, "did not send the 10 bytes"},
 		"chunks that are long": {[]*conclavev1.SendRunRequest{size("", 1<<20), chunk(256<<10 + 1)}, "something else"},
 		"empty chunks":         {[]*conclavev1.SendRunRequest{size("", 10), chunk(0)}, "something else"},
 		"a size again":         {[]*conclavev1.SendRunRequest{size("", 10), size("", 10)}, "something else"},
-		"half of it":           {[]*conclavev1.SendRunRequest{size("", 10), chunk(5)}, "broke off after 5 bytes"},
+		"half of it":           {[]*conclavev1.SendRunRequest{size("", 10), chunk(5)}, "stopped after 5 bytes"},
 		"a reason of lines": {[]*conclavev1.SendRunRequest{{Message: &conclavev1.SendRunRequest_Nothing{
 			Nothing: "a\nb" + strings.Repeat("x", 1<<20)}}}, "ab"},
 	} {

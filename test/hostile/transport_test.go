@@ -315,7 +315,7 @@ func TestHostileQuestions(t *testing.T) {
 		}), codes.InvalidArgument, "round 7"},
 		"no question": {one(func(r *conclavev1.Round) {
 			r.Shape = nil
-		}), codes.InvalidArgument, "asks nothing"},
+		}), codes.InvalidArgument, "is empty; set votes"},
 		"2^32-1 queries":              {one(votesOn(math.MaxUint32, 2)), codes.InvalidArgument, "4294967295 queries"},
 		"2^32-1 answers to choose of": {one(votesOn(5, math.MaxUint32)), codes.InvalidArgument, "4294967295 classes"},
 		"2^32-1 class counts": {one(func(r *conclavev1.Round) {
@@ -327,7 +327,7 @@ func TestHostileQuestions(t *testing.T) {
 		}), codes.InvalidArgument, "entries"},
 		"a pass of its own": {one(func(r *conclavev1.Round) {
 			r.Serves = make([]byte, 32)
-		}), codes.InvalidArgument, "leave out serves"},
+		}), codes.InvalidArgument, "leave it out"},
 		"paid by what there is not": {one(func(r *conclavev1.Round) {
 			r.Planned = math.MaxUint32
 		}), codes.FailedPrecondition, "names entry 4294967295"},

@@ -61,7 +61,7 @@ func (w *world) strangers(t testing.TB) map[string]*tls.Certificate {
 	files := certs.IssuedFiles(foreign, certs.RoleNode, "mallory")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	testkit.Must(t, err)
-	all["of another authority"] = &pair
+	all["from another authority"] = &pair
 
 	authority, err := tls.LoadX509KeyPair(filepath.Join(w.certs, "ca.crt"), filepath.Join(w.certs, "ca.key"))
 	testkit.Must(t, err)
@@ -112,7 +112,7 @@ func (w *world) roots(t testing.TB) *x509.CertPool {
 	raw, err := os.ReadFile(filepath.Join(w.certs, "ca.crt"))
 	testkit.Must(t, err)
 	if block, _ := pem.Decode(raw); block == nil {
-		t.Fatal("ca.crt holds no PEM")
+		t.Fatal("ca.crt has no PEM")
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(raw)

@@ -49,13 +49,27 @@ var bannedInPages = []banned{
 	{`of which`, "two sentences, or one of them"},
 }
 
+// bannedInTexts are phrases that messages, help texts and reports write otherwise.
+var bannedInTexts = []banned{
+	{`whoever`, "everyone who, or say who"},
+	{`of which`, "two sentences, or one of them"},
+	{`any(?:body|one) (?:who|else)`, "other users, or say who"},
+	{`(?:is|stands) there twice|stands there`, "is listed twice, appears twice"},
+	{`anew`, "again"},
+	{`(?:goes|go|going|went) on`, "continue"},
+	{`turn(?:s|ed)? down`, "refuse, reject"},
+	{`let in`, "admit, accept"},
+	{`(?:came|comes) or (?:went|goes)`, "joined or left"},
+	{`1 (?:teachers|nodes|sites|rows|records|rounds|queries)`, "singular: text.Several"},
+}
+
 // bannedIdentifiers are parts of names that are meaningless to readers who know the field.
 var bannedIdentifiers = []string{"mend", "heard", "owed", "forlorn", "disowned", "voices"}
 
 // plainPages are the pages whose sentences are measured.
 var plainPages = []string{"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/*.md"}
 
-var wordPatterns, pagePatterns = patterns(bannedWords), patterns(bannedInPages)
+var wordPatterns, pagePatterns, textPatterns = patterns(bannedWords), patterns(bannedInPages), patterns(bannedInTexts)
 
 func patterns(list []banned) map[*regexp.Regexp]string {
 	of := map[*regexp.Regexp]string{}
@@ -129,6 +143,9 @@ func TestCodeIsInPlainEnglish(t *testing.T) {
 			case *ast.BasicLit:
 				if n.Kind == token.STRING && strings.Contains(n.Value, " ") {
 					checkWords(t, at(n), n.Value, wordPatterns)
+					if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "bench/") {
+						checkWords(t, at(n), n.Value, textPatterns)
+					}
 				}
 			case *ast.Ident:
 				for _, part := range parts(n.Name) {

@@ -68,7 +68,7 @@ func OverBudget(err error, format string, args ...any) error {
 
 var (
 	// ErrStopping ends everything in flight when the server is told to stop.
-	ErrStopping = Unavailablef("the aggregator is stopping; try again when it is back")
+	ErrStopping = Unavailablef("the aggregator is stopping; try again later")
 	// ErrLeadershipLost ends a server when another aggregator has taken over, when etcd was away for longer than the
 	// lease, or when the aggregator resigned because it could accept no peer.
 	ErrLeadershipLost = Unavailablef("leadership lost")

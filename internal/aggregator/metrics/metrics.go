@@ -66,47 +66,47 @@ func New() *Metrics {
 		return v
 	}
 	m.Rounds = Rounds{
-		released: counter("conclave_rounds_released_total", "Rounds answered and charged, as in the ledger.",
+		released: counter("conclave_rounds_released_total", "Rounds answered and charged, by the ledger.",
 			"dataset", "purpose"),
 		repeated: counter("conclave_rounds_repeated_total",
-			"Stored answers handed out again, at no cost.").WithLabelValues(),
-		refused: counter("conclave_rounds_refused_total", "Rounds refused before any node saw them.", "reason"),
-		ended: counter("conclave_rounds_ended_total", "Rounds asked of nodes that ended without a release.",
+			"Stored answers returned again, at no cost.").WithLabelValues(),
+		refused: counter("conclave_rounds_refused_total", "Rounds refused before they reached a node.", "reason"),
+		ended: counter("conclave_rounds_ended_total", "Rounds sent to nodes that ended without a release.",
 			"reason"),
 		duration: histogram("conclave_round_duration_seconds",
-			"From a round's begin to its charge, waiting for a quorum and training included: the student that waits "+
-				"sees the same. Fits have none.",
+			"Time from the start of a round to its charge, including the wait for a quorum and training, as the "+
+				"student sees it. Fits are not counted.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "purpose"),
 	}
 	m.Nodes = Nodes{
-		joined:  counter("conclave_nodes_joined_total", "Nodes that joined, each time they did.", "dataset"),
-		refused: counter("conclave_nodes_refused_total", "Nodes that were not let in.", "reason"),
+		joined:  counter("conclave_nodes_joined_total", "Joins of nodes.", "dataset"),
+		refused: counter("conclave_nodes_refused_total", "Nodes that were refused at join.", "reason"),
 		rejected: counter("conclave_messages_rejected_total",
-			"Messages of nodes that were not counted: oversized, malformed, out_of_range, "+
-				"duplicate, foreign, unasked, protocol, and as part of normal work refusal (by the node), late, stale "+
-				"and waiting (for its site).", "kind"),
+			"Messages of nodes that were rejected: oversized, malformed, out_of_range, duplicate, foreign, unasked, "+
+				"protocol; or normal: refusal (by the node), late, stale and waiting (for its site).", "kind"),
 		banned: counter("conclave_nodes_banned_total",
-			"Nodes and sites that are let in no more for a while, because too much of what they sent was rejected.",
+			"Nodes and sites that are banned for a while, because too many of their messages were rejected.",
 		).WithLabelValues(),
 	}
 	m.etcd = histogram("conclave_etcd_request_seconds", "Requests to etcd.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}, "method", "code")
 	m.auditFailures = counter("conclave_auditlog_failures_total",
-		"Lines of the audit log that were lost; each is named in the log.").WithLabelValues()
+		"Lines of the audit log that were lost; the process log has an error for each.").WithLabelValues()
 	m.leftOut = counter("conclave_auditlog_left_out_total",
-		"Lines that the audit log does not have because one certificate caused too many: refusal, or passage (a node "+
-			"came or went).", "reason")
+		"Lines that were left out of the audit log because one certificate caused too many: refusal, or passage "+
+			"(joins and leaves of a node).", "reason")
 	m.Port = Port{
-		tlsRefused: counter("conclave_tls_refused_total", "Connections refused in the handshake.", "reason"),
+		tlsRefused: counter("conclave_tls_refused_total", "Connections refused in the TLS handshake.", "reason"),
 		tlsSuppressed: counter("conclave_tls_refusals_suppressed_total",
-			"Of these, without a line of their own in the audit log because there were too many.").WithLabelValues(),
+			"Refused connections without a line of their own in the audit log, because there were too "+
+				"many.").WithLabelValues(),
 		cut: counter("conclave_connections_cut_total",
-			"Connections of peers that were closed: quota (too many bytes of messages that are not whole or not "+
-				"taken), stopped (in a message) or connections (their certificate has too many).", "reason"),
+			"Connections of peers that were closed: quota (too many bytes of incomplete or unread messages), stopped "+
+				"(within a message) or connections (too many for their certificate).", "reason"),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "conclave_grpc_inflight_calls", Help: "Calls being served; a node's stream is one.",
+			Name: "conclave_grpc_inflight_calls", Help: "Calls in progress; each stream of a node counts as one.",
 		}, []string{"method"}),
-		calls: counter("conclave_grpc_calls_total", "Calls that ended, by gRPC's code.", "method", "code"),
+		calls: counter("conclave_grpc_calls_total", "Finished calls, by gRPC status code.", "method", "code"),
 	}
 	m.Registry.MustRegister(m.Port.inflight)
 	return m

@@ -9,18 +9,18 @@ import (
 )
 
 var (
-	leaderDesc = prometheus.NewDesc("conclave_leader_state", "1 while this aggregator leads, else 0.", nil, nil)
-	nodesDesc  = prometheus.NewDesc("conclave_connected_nodes", "Nodes connected.", []string{"dataset"}, nil)
-	liveDesc   = prometheus.NewDesc("conclave_connected_teachers", "Teachers of the nodes connected.",
+	leaderDesc = prometheus.NewDesc("conclave_leader_state", "1 if this aggregator leads, else 0.", nil, nil)
+	nodesDesc  = prometheus.NewDesc("conclave_connected_nodes", "Connected nodes.", []string{"dataset"}, nil)
+	liveDesc   = prometheus.NewDesc("conclave_connected_teachers", "Teachers of the connected nodes.",
 		[]string{"dataset"}, nil)
-	openDesc  = prometheus.NewDesc("conclave_open_rounds", "Rounds being answered.", []string{"dataset"}, nil)
+	openDesc  = prometheus.NewDesc("conclave_open_rounds", "Rounds in progress.", []string{"dataset"}, nil)
 	limitDesc = prometheus.NewDesc("conclave_budget_epsilon_limit",
-		"The dataset's epsilon for all runs together, ever.", []string{"dataset"}, nil)
+		"The dataset's total epsilon budget for all runs.", []string{"dataset"}, nil)
 	deltaDesc = prometheus.NewDesc("conclave_budget_delta_limit", "The dataset's delta.", []string{"dataset"}, nil)
 	spentDesc = prometheus.NewDesc("conclave_budget_epsilon_spent",
-		"What all runs on the dataset have spent together at its delta, from the events in its ledger; at most as "+
-			"tight as a certificate.", []string{"dataset"}, nil)
-	queuedDesc = prometheus.NewDesc("conclave_queued_runs", "Runs that were submitted, by their state.",
+		"Total epsilon spent by all runs on the dataset, at its delta, computed from the ledger; a certificate may "+
+			"state less.", []string{"dataset"}, nil)
+	queuedDesc = prometheus.NewDesc("conclave_queued_runs", "Submitted runs, by state.",
 		[]string{"dataset", "state"}, nil)
 )
 
@@ -102,10 +102,10 @@ func (s *Spent) Epsilon(charges int64, account func() (float64, error)) (float64
 
 var (
 	acceptingDesc = prometheus.NewDesc("conclave_tls_accepting_state",
-		"1 while the own certificate, which must not be revoked, and the list of revoked ones are in order; at 0 "+
-			"no new peer is accepted, and the log says why.", nil, nil)
+		"1 if this process's certificate and the list of revoked certificates can be used; at 0 no new peers are "+
+			"accepted, and the log says why.", nil, nil)
 	ownEndDesc = prometheus.NewDesc("conclave_certificate_end_seconds",
-		"When the own certificate ends, in seconds since 1970.", nil, nil)
+		"Expiry of this process's certificate, in seconds since 1970.", nil, nil)
 )
 
 // ShowCertificates registers the state of the certificate files, on standbys, too.

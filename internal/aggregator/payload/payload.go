@@ -89,7 +89,7 @@ type Assembly struct {
 // Add takes the next part. Parts must come in order.
 func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 	if p == nil {
-		return fault.Invalidf("an ask request holds no round part")
+		return fault.Invalidf("an ask request has no round part")
 	}
 	if len(a.parts) == 0 {
 		if err := spec.CheckName("run", p.GetRun()); err != nil {
@@ -106,9 +106,9 @@ func (a *Assembly) Add(p *conclavev1.RoundPart) error {
 	case a.Complete():
 		return fault.Invalidf("round %d of run %q: a part after the last one", a.key.Number, a.key.Run)
 	case p.GetRun() != a.key.Run || p.GetRound() != a.key.Number || p.GetParts() != a.total:
-		return fault.Invalidf("parts of different rounds on one stream; ask each round on a stream of its own")
+		return fault.Invalidf("parts of different rounds on one stream; use one stream per round")
 	case int(p.GetPart()) != len(a.parts):
-		return fault.Invalidf("round %d of run %q: part %d came where part %d was due; send parts in order from 0",
+		return fault.Invalidf("round %d of run %q: got part %d, want part %d; send parts in order from 0",
 			a.key.Number, a.key.Run, p.GetPart(), len(a.parts))
 	case len(p.GetData()) == 0 || len(p.GetData()) > maxPartBytes:
 		return fault.Invalidf("round %d of run %q: part %d holds %d bytes; send 1 to %d",
@@ -146,7 +146,7 @@ func (a *Assembly) Payload() (*Payload, error) {
 		return nil, fault.Invalidf("round %d of run %q cannot be read: %w", a.key.Number, a.key.Run, err)
 	}
 	if round.GetRun() != a.key.Run || round.GetNumber() != a.key.Number {
-		return nil, fault.Invalidf("the parts say round %d of run %q, the round in them says round %d of run %q",
+		return nil, fault.Invalidf("the parts are labelled round %d of run %q, but contain round %d of run %q",
 			a.key.Number, a.key.Run, round.GetNumber(), round.GetRun())
 	}
 	return &Payload{Key: a.key, Round: round, Digest: sha256.Sum256(data), parts: a.parts}, nil

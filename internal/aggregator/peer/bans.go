@@ -161,6 +161,6 @@ func (b *Bans) ban(o Offender, r *record) error {
 func (b *Bans) banned(o Offender, r *record) *BannedError {
 	left := (banWindow - b.now().Sub(r.since)).Round(time.Second)
 	return &BannedError{err: fault.Errorf(codes.PermissionDenied,
-		"%v is banned: too many of its messages were rejected, the last because: %w; fix that, it may come back in %v",
+		"%v is banned: too many of its messages were rejected, the last because: %w; fix this, and connect again in %v",
 		o, r.why, left)}
 }

@@ -119,7 +119,7 @@ func leftOutOf(why string, left map[string]uint64) auditlog.Entry {
 		kinds = append(kinds, fmt.Sprintf("%s %d", kind, left[kind]))
 		e.Suppressed += left[kind]
 	}
-	e.Reason = why + " lines of this certificate that were left out: " + strings.Join(kinds, ", ")
+	e.Reason = why + " lines of this certificate were left out: " + strings.Join(kinds, ", ")
 	return e
 }
 

@@ -66,8 +66,8 @@ func TestRefusalsWithoutEndHaveFewLines(t *testing.T) {
 			lines++
 		case e.Event == auditlog.LeftOut && e.Peer == eve.Name && e.Certificate == eve.Certificate:
 			left += e.Suppressed
-			both = both || e.Reason == "refusal lines of this certificate that were left out: InvalidArgument 10, "+
-				"PermissionDenied 9" || e.Reason == "refusal lines of this certificate that were left out: "+
+			both = both || e.Reason == "refusal lines of this certificate were left out: InvalidArgument 10, "+
+				"PermissionDenied 9" || e.Reason == "refusal lines of this certificate were left out: "+
 				"InvalidArgument 9, PermissionDenied 10"
 		}
 	}
@@ -109,7 +109,7 @@ func TestNodesThatComeAndGoHaveLines(t *testing.T) {
 	}
 	due := log.Lines.due(true)[site]
 	if len(due) != 1 || due[0].Suppressed != 10 || counted[passages] != 10 ||
-		due[0].Reason != "passage lines of this certificate that were left out: join 5, leave 5" {
+		due[0].Reason != "passage lines of this certificate were left out: join 5, leave 5" {
 		t.Errorf("%+v", due)
 	}
 }

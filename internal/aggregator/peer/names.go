@@ -38,8 +38,8 @@ func (a *Names) Reserve(id ID, load func() ([]ID, error)) (known bool, err error
 		return true, nil
 	}
 	if a.bySite[id.Site] >= maxSiteNodes {
-		return false, fault.Refusedf("site %s has %d nodes already, the most that one may have; bring nodes back "+
-			"under the names they had",
+		return false, fault.Refusedf("site %s already has %d nodes, which is the maximum; start nodes with their "+
+			"earlier names",
 			id.Site, a.bySite[id.Site])
 	}
 	a.nodes[id] = struct{}{}

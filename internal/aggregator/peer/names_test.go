@@ -30,7 +30,8 @@ func TestNodeNamesOfASiteAreBounded(t *testing.T) {
 		}
 	}
 	_, err := a.Reserve(ID{"north", "more"}, load)
-	if fault.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "site north has 8192 nodes") {
+	if fault.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "site north already has 8192 "+
+		"nodes") {
 		t.Errorf("%v", err)
 	}
 	for _, id := range []ID{{"north", "old"}, {"north", "7"}, {"south", "old"}} {

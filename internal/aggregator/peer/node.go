@@ -12,8 +12,8 @@ import (
 const stallAfter = 10 * time.Minute
 
 // ErrStalled ends a stream that the node does not read.
-var ErrStalled = fault.Unavailablef("nothing of a round that is over was read for %v, or %d messages wait to be "+
-	"read; connect again", stallAfter, maxWaiting)
+var ErrStalled = fault.Unavailablef("the node did not read its messages for %v, or %d messages are waiting; connect "+
+	"again", stallAfter, maxWaiting)
 
 // Node is one live stream of a node. A node that returns is a new value.
 type Node struct {

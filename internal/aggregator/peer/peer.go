@@ -78,8 +78,8 @@ func (l AuditLog) Flush(end bool) {
 }
 
 // ErrAudit is what students get while the audit log cannot be written.
-var ErrAudit = fault.Unavailablef("the aggregator cannot write its audit log and releases nothing until it can; " +
-	"its operator finds the reason in its log")
+var ErrAudit = fault.Unavailablef("the aggregator cannot write its audit log, and releases nothing until it can; its " +
+	"log has the reason")
 
 // Check returns ErrAudit while the audit log cannot be written: then nothing new is released.
 func (l AuditLog) Check() error {

@@ -27,8 +27,8 @@ func (r *Room) Take(student string, bytes int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byStudent[student]+bytes > r.most {
-		return fault.Unavailablef("rounds and unread answers of student %s would take more than %d bytes at once; let "+
-			"those that are under way end, and ask again", student, r.most)
+		return fault.Unavailablef("rounds and unread answers of student %s would take more than %d bytes at once; "+
+			"wait until some have ended, and ask again", student, r.most)
 	}
 	r.byStudent[student] += bytes
 	return nil

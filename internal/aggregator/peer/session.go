@@ -136,7 +136,7 @@ func (s *Session) Check() error {
 		return nil
 	}
 	s.once.Do(func() {
-		s.reason = fault.Errorf(codes.Unauthenticated, "the peer's certificate is no longer good: %w", err)
+		s.reason = fault.Errorf(codes.Unauthenticated, "the peer's certificate is no longer valid: %w", err)
 		close(s.ended)
 		s.cancel(s.reason)
 		if s.conn != nil {

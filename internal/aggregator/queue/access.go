@@ -18,13 +18,13 @@ func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
 	r := e.record
 	switch {
 	case !ours(e, opener, by):
-		return fault.Deniedf("run %q is not that of %s; use the certificate that opened or submitted it", run, by)
+		return fault.Deniedf("run %q does not belong to %s; use the certificate that opened or submitted it", run, by)
 	case !queued || r.State.Final():
 		return nil
 	case r.State == coordinator.Waiting:
-		return fault.Refusedf("run %q waits in the queue; the worker that takes it asks for it", run)
+		return fault.Refusedf("run %q is waiting in the queue; only the worker that claims it may ask for it", run)
 	case claim != r.Claim || by.Name != r.Holder:
-		return fault.Refusedf("run %q is held by worker %q; only that worker may ask for it", run, r.Worker)
+		return fault.Refusedf("run %q is claimed by worker %q; only that worker may ask for it", run, r.Worker)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (q *Queue) MayAsk(run, opener, claim string, by certs.Identity) error {
 func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 	e, _ := q.get(run)
 	if by.Role != certs.RoleOperator && !ours(e, opener, by) {
-		return fault.Deniedf("run %q is not that of %s; use the certificate that opened or submitted it, or an "+
+		return fault.Deniedf("run %q does not belong to %s; use the certificate that opened or submitted it, or an "+
 			"operator's", run, by)
 	}
 	return nil
@@ -44,10 +44,10 @@ func (q *Queue) MayRead(run, opener string, by certs.Identity) error {
 func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission, error) {
 	e, _ := q.get(run)
 	if by.Role != certs.RoleStudent || by.Name == "" || by.Name != e.record.By {
-		return e.record, fault.NotFoundf("%s submitted no run %q to the queue, or it was removed", by, run)
+		return e.record, fault.NotFoundf("%s has not submitted a run %q, or it was removed", by, run)
 	}
 	if e.record.State != coordinator.Done {
-		return e.record, fault.Refusedf("run %q is %s; its files can be fetched once it is done",
+		return e.record, fault.Refusedf("run %q is %s; its files can be fetched after it is done",
 			run, strings.ReplaceAll(string(e.record.State), "_", " "))
 	}
 	return e.record, nil
@@ -78,8 +78,8 @@ func (q *Queue) Remove(ctx context.Context, by certs.Identity, run string) (coor
 		return coordinator.Run{}, err
 	}
 	if by.Role != certs.RoleOperator && (by.Name == "" || by.Name != q.Requester(run, r.By)) {
-		return coordinator.Run{}, fault.Deniedf("run %q is not that of %s; use the certificate that submitted it, or "+
-			"opened it without the queue, or an operator's", run, by)
+		return coordinator.Run{}, fault.Deniedf("run %q does not belong to %s; use the certificate that submitted it "+
+			"or opened it without the queue, or an operator's", run, by)
 	}
 	removed, err := q.Store.Remove(q.Lifetime.Leading(), q.Lead, run)
 	if err != nil {

@@ -80,7 +80,7 @@ func (c *Claim) Report(p *conclavev1.RunProgress) {
 
 // GiveBack returns the run to the queue at its worker's request.
 func (c *Claim) GiveBack(by peer.Caller) error {
-	return c.queue.giveBack(by, c.Record.Name, c.Record.Claim, fmt.Sprintf("worker %q gave it back", c.Record.Worker))
+	return c.queue.giveBack(by, c.Record.Name, c.Record.Claim, fmt.Sprintf("worker %q returned it", c.Record.Worker))
 }
 
 // Claimed is the run as sent to its worker.
@@ -107,7 +107,7 @@ func (q *Queue) Ended(run string) *conclavev1.EndedRun {
 	}
 	ended := &conclavev1.EndedRun{State: states[e.record.State], Reason: e.record.Reason}
 	if !e.record.State.Final() {
-		ended.Reason = "it is no longer this worker's, or another stream holds it"
+		ended.Reason = "this worker no longer has its claim, or another stream does"
 	}
 	return ended
 }

@@ -40,13 +40,14 @@ func (q *Queue) Keep() {
 		for _, record := range q.abandoned() {
 			why := fmt.Sprintf("worker %q did not answer for %v", record.Worker, q.Grace)
 			if err := q.lose(record, why); err != nil {
-				q.Log.Warn("run of a worker that is gone not given back", zap.String("run", record.Name),
+				q.Log.Warn("could not return the run of a lost worker to the queue", zap.String("run", record.Name),
 					zap.Error(err))
 			}
 		}
 		for dataset := range q.Rounds.Datasets {
 			if err := q.yield(dataset); err != nil {
-				q.Log.Warn("run that waits for a quorum not given back", zap.String("dataset", dataset), zap.Error(err))
+				q.Log.Warn("could not return a run that waits for a "+
+					"quorum", zap.String("dataset", dataset), zap.Error(err))
 			}
 		}
 	}
@@ -96,7 +97,7 @@ func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why str
 	if err != nil && !isNoRun(err) {
 		return err
 	}
-	why += "; the run has a worker's process to itself from now on"
+	why += "; from now on the run gets a worker process of its own"
 	lost, err := q.Store.Lose(ctx, q.Lead, record.Name, record.Claim, why, run.Releases)
 	if err := q.returned(peer.Caller{}, lost, err, why); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (q *Queue) lost(ctx context.Context, record coordinator.Submission, why str
 		return nil
 	}
 	_, err = q.end(ctx, peer.Caller{}, record.Name, coordinator.End{State: coordinator.Failed, Reason: fmt.Sprintf(
-		"its worker ended %s, the last time worker %q: look at the worker's log; it may need more memory, or disk",
+		"its worker process ended %s, most recently worker %q: read the worker's log; it may need more memory or disk",
 		times, record.Worker)})
 	return err
 }
@@ -127,7 +128,7 @@ func (q *Queue) returned(by peer.Caller, record coordinator.Submission, err erro
 	if err := q.took(record, err); err != nil {
 		return err
 	}
-	q.Log.Info("run given back", zap.String("run", record.Name), zap.String("worker", record.Worker),
+	q.Log.Info("run returned to the queue", zap.String("run", record.Name), zap.String("worker", record.Worker),
 		zap.String("reason", why))
 	_ = q.Audit.Write(by, auditlog.Entry{
 		Event: auditlog.RunReturned, Dataset: record.Dataset, Run: record.Name, Reason: why,
@@ -171,10 +172,10 @@ func (q *Queue) Finish(ctx context.Context, by *peer.Session, run string, end co
 		return nil, fmt.Errorf("%w in the queue: %q", coordinator.ErrNoRun, fault.Printable(run))
 	}
 	if e.record.Holder != by.Identity.Name {
-		return nil, fault.Deniedf("run %q is not held by %q", run, by.Identity.Name)
+		return nil, fault.Deniedf("run %q is not claimed by %q", run, by.Identity.Name)
 	}
 	if e.record.State == coordinator.Running && e.record.Claim != end.Claim {
-		return nil, fault.Refusedf("run %q is held by worker %q, with another claim", run, e.record.Worker)
+		return nil, fault.Refusedf("run %q is claimed by worker %q, with another claim", run, e.record.Worker)
 	}
 	if _, err := q.end(ctx, by.Caller, run, end); err != nil {
 		return nil, err
@@ -200,10 +201,10 @@ func (q *Queue) Cancel(ctx context.Context, by *peer.Session, run string, force 
 	switch {
 	case e.record.State == coordinator.Cancelled:
 	case e.record.State.Final():
-		return nil, fault.Refusedf("run %q has ended already (%s)", run, e.record.State)
+		return nil, fault.Refusedf("run %q has already ended (%s)", run, e.record.State)
 	case e.record.By != who && by.Identity.Role != certs.RoleOperator:
-		return nil, fault.Deniedf("run %q was submitted by %q and not by %q; its submitter or an operator cancels "+
-			"it", run, e.record.By, who)
+		return nil, fault.Deniedf("run %q was submitted by %q, not by %q; only its submitter or an operator can "+
+			"cancel it", run, e.record.By, who)
 	default:
 		end := coordinator.End{State: coordinator.Cancelled, Reason: fmt.Sprintf("by %q", who)}
 		if _, err := q.end(ctx, by.Caller, run, end); err != nil {
@@ -233,9 +234,8 @@ func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, 
 		if record.By != "" {
 			opener = fmt.Sprintf(" (%q)", record.By)
 		}
-		return nil, fault.Refusedf("run %q did not come from the queue: a student opened it%s, and whether that one "+
-			"is gone or will come back is not known here; cancelled by force it is closed: nothing more can be asked "+
-			"in it, and what it spent stays spent", run, opener)
+		return nil, fault.Refusedf("run %q was opened without the queue%s, and its student may still be running; to "+
+			"close it anyway, cancel it by force: then it gets no more answers, and its spending remains", run, opener)
 	}
 	closed, err := q.Rounds.EndRun(ctx, run)
 	if err != nil {
@@ -251,7 +251,7 @@ func (q *Queue) cancelDirect(ctx context.Context, by *peer.Session, run string, 
 		zap.String("ledger_head", head))
 	_ = q.Audit.Write(by.Caller, auditlog.Entry{
 		Event: auditlog.RunCancelled, Dataset: record.Dataset, Run: run, Charge: auditlog.Charge{LedgerHash: head},
-		Reason: "it was not of the queue",
+		Reason: "opened without the queue",
 	})
 	if record, err = q.Store.Run(ctx, run); err != nil {
 		return nil, err

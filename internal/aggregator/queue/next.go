@@ -76,7 +76,7 @@ func (q *Queue) tryNext(ctx context.Context, w *conclavev1.Worker, holder string
 		if e.record.State == coordinator.Running && e.claim == nil &&
 			e.record.Worker == w.GetName() && e.record.Holder == holder {
 			// The worker ended and returned within its grace period.
-			why := fmt.Sprintf("worker %q ended, and began anew", w.GetName())
+			why := fmt.Sprintf("worker %q ended, and started again", w.GetName())
 			if err := q.lost(q.Lifetime.Leading(), e.record, why); err != nil {
 				return nil, err
 			}
@@ -151,8 +151,8 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 	r, err := q.Store.Run(ctx, s.Name)
 	switch {
 	case err == nil && r.Forgotten > 0 && w != nil && !slices.Contains(w.GetFolders(), s.Name):
-		q.note(s.Name, fmt.Sprintf("waits for a worker with the checkpoint of worker %q: answers before round %d are "+
-			"gone",
+		q.note(s.Name, fmt.Sprintf("waiting for a worker with the checkpoint of worker %q: answers before round %d "+
+			"were dropped",
 			s.Worker, r.Forgotten))
 		return passed, nil
 	case err == nil: // it was opened before, so its budget is reserved
@@ -184,7 +184,7 @@ func (q *Queue) mayBegin(ctx context.Context, s coordinator.Submission, w *concl
 		return passed, err
 	}
 	if err := room.Budget.RoomBeside(reserved, s.Budget, s.Plan); err != nil {
-		q.note(s.Name, fmt.Sprintf("waits for %s: it would not fit beside what may still be spent there",
+		q.note(s.Name, fmt.Sprintf("waiting for %s, which may still spend the budget that this run needs",
 			openRuns(room, running)))
 		return blocked, nil
 	}

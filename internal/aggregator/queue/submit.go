@@ -98,9 +98,8 @@ func (q *Queue) counts(ctx context.Context, s coordinator.Submission) error {
 		return round.TooManyEntries(student, s.Dataset, entries, len(s.Plan), q.MostEntries)
 	}
 	if len(runs) >= q.MostRuns {
-		return fault.TooManyf("student %q has opened or submitted %d runs, the most it ever may (max_runs); remove "+
-			"runs that ended without being opened, or have an operator raise max_runs in the aggregator's "+
-			"configuration", student, len(runs))
+		return fault.TooManyf("student %q has opened or submitted %d runs, the maximum (max_runs); remove runs that "+
+			"ended without being opened, or have the operator raise max_runs", student, len(runs))
 	}
 	return nil
 }
@@ -110,8 +109,8 @@ func (q *Queue) counts(ctx context.Context, s coordinator.Submission) error {
 func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit bool) (bool, error) {
 	queued := q.in(s.Dataset, coordinator.Waiting, coordinator.Running)
 	if len(queued) >= maxWaiting {
-		return false, fault.Refusedf("%d runs wait on dataset %q or are held by workers, the most there may be; "+
-			"cancel some, or submit later", len(queued), s.Dataset)
+		return false, fault.Refusedf("%d runs are waiting or running on dataset %q, the maximum; cancel some, or "+
+			"submit later", len(queued), s.Dataset)
 	}
 	ofStudent := 0
 	for _, other := range queued {
@@ -120,8 +119,8 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 		}
 	}
 	if ofStudent >= maxWaitingOf {
-		return false, fault.Refusedf("%d runs of student %q wait on dataset %q or are held by workers, the most there "+
-			"may be; cancel some, or submit later", ofStudent, s.By, s.Dataset)
+		return false, fault.Refusedf("%d runs of student %q are waiting or running on dataset %q, the maximum; "+
+			"cancel some, or submit later", ofStudent, s.By, s.Dataset)
 	}
 	if s.Budget.Filter == privacy.FilterPLD { // slow, and must hold whatever others do
 		if _, err := s.Plan.Check(s.Budget); err != nil {
@@ -133,7 +132,8 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 		return false, err
 	}
 	if err := room.Holds(s.Spending()); err != nil {
-		return false, fault.OverBudget(err, "run %q does not fit what dataset %q has left", s.Name, s.Dataset)
+		return false, fault.OverBudget(err, "run %q exceeds what is left of the budget of dataset "+
+			"%q", s.Name, s.Dataset)
 	}
 	waiting := room.Unopened(queued)
 	reserved, err := room.Reserved(waiting...)
@@ -152,9 +152,8 @@ func (q *Queue) fits(ctx context.Context, s coordinator.Submission, overcommit b
 		return false, leftErr
 	}
 	return false, fault.OverBudget(privacy.ErrOverBudget,
-		"run %q wants epsilon %v at delta %v, and beside what %d open and %d waiting runs may spend dataset %q has "+
-			"%v left for it; lower its epsilon, or submit it with overcommit: it ends as out of budget, at no cost, "+
-			"if they leave too little",
+		"run %q asks for epsilon %v at delta %v, and after %d open and %d waiting runs dataset %q has %v left; lower "+
+			"its epsilon, or submit it with overcommit: if too little is left, it ends as out of budget, at no cost",
 		s.Name, s.Budget.Epsilon, s.Budget.Delta, len(room.Open), len(waiting), s.Dataset, left)
 }
 

@@ -56,7 +56,7 @@ func (q *Queue) yield(dataset string) error {
 	if next, err := q.first(leading, dataset, nil, process{}, nil); err != nil || next == nil {
 		return err
 	}
-	why := fmt.Sprintf("worker %q waited with it for a quorum for %v, and other runs wait for a worker", held.Worker,
+	why := fmt.Sprintf("worker %q waited %v for its quorum, and other runs need a worker", held.Worker,
 		q.Patience)
 	// Before anybody can see that it waits again.
 	line := q.line(dataset)

@@ -80,8 +80,8 @@ func (r *Relay) Offer(s Source) (*Offer, error) {
 		}
 	}
 	if held >= mostOffers {
-		return nil, fault.TooManyf("the workers of student %q hand out runs by %d streams, the most there may be; "+
-			"stop some", s.Holder, held)
+		return nil, fault.TooManyf("the workers of student %q have %d streams to hand out runs, the maximum; stop "+
+			"some", s.Holder, held)
 	}
 	o := &Offer{source: s, wanted: make(chan *conclavev1.WantedRun, mostOfOffer)}
 	r.offers = append(r.offers, o)
@@ -122,10 +122,10 @@ func (r *Relay) Enter(by string) (leave func(), err error) {
 	defer r.mu.Unlock()
 	switch {
 	case r.fetching[by] >= mostOfOne:
-		return nil, fault.Refusedf("%s fetches %d runs at the same time, the most that one may; let one of them end",
+		return nil, fault.Refusedf("%s is fetching %d runs at the same time, the maximum; wait until one has ended",
 			by, mostOfOne)
 	case r.all >= r.MostAtOnce:
-		return nil, fault.Laterf(busyFor, "%d runs are fetched at the same time, the most there may be "+
+		return nil, fault.Laterf(busyFor, "%d runs are being fetched at the same time, the maximum "+
 			"(fetch.max_at_once); try again in %v", r.all, busyFor)
 	}
 	r.fetching[by]++
@@ -164,7 +164,7 @@ func (r *Relay) away(s Source) string {
 	defer r.mu.Unlock()
 	minute := func(t time.Time) string { return t.UTC().Truncate(time.Minute).Format(time.RFC3339) }
 	if at, known := r.left[s]; known {
-		return "is away since " + minute(at)
+		return "has been disconnected since " + minute(at)
 	}
-	return fmt.Sprintf("was not there since this aggregator began to lead, at %s", minute(r.began))
+	return fmt.Sprintf("has not connected since this aggregator became the leader, at %s", minute(r.began))
 }

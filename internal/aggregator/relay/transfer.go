@@ -71,14 +71,14 @@ func (r *Relay) Open(ctx context.Context, s coordinator.Submission) (*Transfer, 
 	}
 	switch {
 	case busy:
-		return nil, fault.Laterf(busyFor, "worker %q hands out %d runs at the same time, the most that one may; try "+
-			"again in %v", s.Worker, mostOfOffer, busyFor)
+		return nil, fault.Laterf(busyFor, "worker %q is sending %d runs at the same time, the maximum; try again in "+
+			"%v", s.Worker, mostOfOffer, busyFor)
 	case len(problems) > 0:
 		return nil, fault.Refusedf("run %q cannot be fetched from worker %q of student %q: %s", s.Name, s.Worker,
 			s.Holder, strings.Join(problems, "; "))
 	}
-	return nil, fault.Refusedf("worker %q of student %q has the files of run %q, and %s; fetch it when the worker is "+
-		"back (one of an earlier version hands out nothing)", s.Worker, s.Holder, s.Name, r.away(source))
+	return nil, fault.Refusedf("worker %q of student %q has the files of run %q, and %s; try again when the worker "+
+		"is connected (earlier versions do not send files)", s.Worker, s.Holder, s.Name, r.away(source))
 }
 
 // want asks a worker's stream for a run. It returns nil if the stream is gone or full.
@@ -112,10 +112,10 @@ func (t *Transfer) begin(ctx context.Context) (problem string, err error) {
 	case m.GetNothing() != "":
 		return fault.Printable(m.GetNothing()), nil
 	case m.GetSize() == nil:
-		return "the worker sent neither a bundle nor why there is none", nil
+		return "the worker sent neither a bundle nor a reason", nil
 	case m.GetSize().GetBytes() > uint64(most):
-		return "", fault.Refusedf("the bundle of run %q has %d bytes, and %d are the most that are passed on "+
-			"(fetch.max_bytes of the aggregator); copy the run's folder from its worker, or have an operator raise it",
+		return "", fault.Refusedf("the bundle of run %q has %d bytes; the maximum is %d (fetch.max_bytes of the "+
+			"aggregator); copy the run's folder from its worker, or have the operator raise it",
 			t.run, m.GetSize().GetBytes(), most)
 	}
 	t.Bytes = int64(m.GetSize().GetBytes())
@@ -134,8 +134,8 @@ func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	}
 	if took := time.Since(t.mark); took > t.relay.Patience {
 		if n := t.got - t.marked; n < int64(slowest*took.Seconds()) {
-			return nil, fault.Refusedf("%d bytes of run %q were passed on in %v, less than 1 Mbit/s; fetch it again "+
-				"by a faster line", n, t.run, took.Round(time.Second))
+			return nil, fault.Refusedf("only %d bytes of run %q were transferred in %v, less than 1 Mbit/s; fetch it "+
+				"again over a faster connection", n, t.run, took.Round(time.Second))
 		}
 		t.mark, t.marked = time.Now(), t.got
 	}
@@ -146,8 +146,8 @@ func (t *Transfer) Next(ctx context.Context) ([]byte, error) {
 	chunk := m.GetChunk()
 	t.got += int64(len(chunk))
 	if len(chunk) == 0 || len(chunk) > MaxChunk || t.got > t.Bytes {
-		return nil, fault.Refusedf("the worker sent something else than the %d bytes of run %q that it spoke of; look "+
-			"at its log", t.Bytes, t.run)
+		return nil, fault.Refusedf("the worker did not send the %d bytes of run %q that it announced; read its "+
+			"log", t.Bytes, t.run)
 	}
 	return chunk, nil
 }
@@ -167,7 +167,7 @@ func (t *Transfer) receive(ctx context.Context) (*conclavev1.SendRunRequest, err
 	case m := <-t.in:
 		return m, nil
 	case <-t.left:
-		return nil, fault.Refusedf("the worker broke off after %d bytes of run %q; fetch it again", t.got, t.run)
+		return nil, fault.Refusedf("the worker stopped after %d bytes of run %q; fetch it again", t.got, t.run)
 	case <-patience.C:
 		return nil, fault.Refusedf("the worker sent nothing more of run %q within %v, after %d bytes; fetch it again",
 			t.run, t.relay.Patience, t.got)

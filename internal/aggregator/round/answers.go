@@ -76,7 +76,7 @@ func (e *Execution) revoked() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.participants.revoked(); err != nil {
-		return fault.Unavailablef("round %d of run %q is asked again: %w", e.key.Number, e.key.Run, err)
+		return fault.Unavailablef("round %d of run %q was asked again: %w", e.key.Number, e.key.Run, err)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (a *attempt) take(n *peer.Node, m *conclavev1.WorkRequest) (fault.Kind, err
 		return fault.Stale, nil
 	}
 	if !a.owes[n] {
-		return "", fault.Rejectf(fault.Duplicate, "node %v answered again", n.ID)
+		return "", fault.Rejectf(fault.Duplicate, "node %v answered twice", n.ID)
 	}
 	if r := m.GetRefusal(); r != nil {
 		why := fault.Printable(r.GetReason())

@@ -195,7 +195,7 @@ func (rs *Rounds) releasedBefore(e *Execution, stored []byte, entry ledger.Entry
 	if !bytes.Equal(release.QuestionSha256, e.digest[:]) {
 		return nil, otherQuestion(e.key)
 	}
-	rs.Log.Info("round was released before", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
+	rs.Log.Info("round was already released", zap.String("run", e.key.Run), zap.Uint64("round", e.key.Number),
 		zap.Uint64("ledger_seq", entry.Seq), zap.Int64("fence", entry.Fence))
 	if err := rs.Repeated(e.asker, e.key, release); err != nil {
 		return nil, err

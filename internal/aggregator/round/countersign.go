@@ -60,7 +60,7 @@ func (rs *Rounds) Countersigned(ctx context.Context, d *Dataset) (coordinator.Le
 	}
 	own, err := rs.Sign(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
 	if err != nil {
-		return c.head, nil, fmt.Errorf("sign the ledger's end: %w", err)
+		return c.head, nil, fmt.Errorf("sign the ledger head: %w", err)
 	}
 	d.signing.mu.Lock()
 	defer d.signing.mu.Unlock()
@@ -141,12 +141,13 @@ func (d *Dataset) Signed(n *peer.Node, m *conclavev1.SignedHead) error {
 	if m.GetSignature() != nil {
 		by, err := attest.FromWire(m.GetSignature()).Check(attest.Head(d.Record.Name, c.head.Seq, c.head.Hash))
 		if err == nil && by.Identity != (certs.Identity{Role: certs.RoleNode, Name: site}) {
-			err = fmt.Errorf("it is by %v", by.Identity)
+			err = fmt.Errorf("the signature is by %v", by.Identity)
 		}
 		if err == nil {
 			c.bySite[site] = m.GetSignature()
 		} else {
-			wrong = fault.Rejectf(fault.Malformed, "node %v signed the ledger's end wrongly: %w", n.ID, err)
+			wrong = fault.Rejectf(fault.Malformed, "node %v sent an invalid signature of the ledger head: "+
+				"%w", n.ID, err)
 		}
 	}
 	if c.due[site]--; c.due[site] == 0 || c.bySite[site] != nil {

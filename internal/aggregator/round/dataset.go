@@ -113,9 +113,9 @@ func (d *Dataset) Take(n *peer.Node, key payload.Key, answer *conclavev1.WorkReq
 	case kind == fault.Duplicate:
 		return "", fault.Rejectf(kind, "node %v answered round %d twice; the first answer counts", n.ID, key.Number)
 	case kind == fault.Foreign && e != nil:
-		return "", fault.Rejectf(fault.Unasked, "node %v answered round %d, which it was not asked", n.ID, key.Number)
+		return "", fault.Rejectf(fault.Unasked, "node %v answered round %d without being asked", n.ID, key.Number)
 	case kind == fault.Foreign:
-		return "", fault.Rejectf(kind, "node %v answered round %d of a run in which it was not asked it", n.ID,
+		return "", fault.Rejectf(kind, "node %v answered round %d of a run without being asked", n.ID,
 			key.Number)
 	}
 	if ours, err := d.decide(n, key, answer); ours {
@@ -197,18 +197,18 @@ func (rs *Rounds) reserve(ctx context.Context, e *Execution) error {
 	defer d.admission.Unlock()
 	seen, err := rs.Store.Snapshot(ctx, rs.Lead, e.key.Run)
 	if err != nil {
-		return fmt.Errorf("read what run %q has spent: %w", e.key.Run, err)
+		return fmt.Errorf("read the spending of run %q: %w", e.key.Run, err)
 	}
 	if err := seen.CheckRoom(e.question.Largest()); err != nil {
 		return fmt.Errorf("round %d: %w", e.key.Number, err)
 	}
 	ofRun, ofDataset, err := seen.Spending(e.key.Number, e.asks(privacy.Use{}).Digest)
 	if err != nil {
-		return fmt.Errorf("what run %q has spent: %w", e.key.Run, err)
+		return fmt.Errorf("spending of run %q: %w", e.key.Run, err)
 	}
 	_, worst, err := ofRun.Use(e.worst())
 	if err != nil {
-		return fault.OverBudget(err, "round %d does not fit the budget of run %q; close the run", e.key.Number,
+		return fault.OverBudget(err, "round %d exceeds the budget of run %q; close the run", e.key.Number,
 			e.key.Run)
 	}
 	ofDataset.Spent = slices.Clone(ofDataset.Spent)
@@ -216,7 +216,7 @@ func (rs *Rounds) reserve(ctx context.Context, e *Execution) error {
 		ofDataset.Spent = append(ofDataset.Spent, r...)
 	}
 	if _, err := ofDataset.Admit(worst); err != nil {
-		return fault.OverBudget(err, "round %d of run %q does not fit the budget of dataset %q",
+		return fault.OverBudget(err, "round %d of run %q exceeds the budget of dataset %q",
 			e.key.Number, e.key.Run, d.Record.Name)
 	}
 	d.reserved[e] = worst

@@ -68,9 +68,9 @@ func (rs *Rounds) start(
 		return nil, &coordinator.ForgottenError{Run: p.Key.Run, Round: p.Key.Number}
 	case r.closed:
 		return nil, fault.Refusedf("run %q is closed; only its released rounds can be asked again: start its student "+
-			"again, and it makes its results of those", p.Key.Run)
+			"again to rebuild its results from those", p.Key.Run)
 	case p.Key.Number > record.Releases:
-		return nil, fault.Refusedf("round %d of run %q is asked and round %d is due", p.Key.Number, p.Key.Run,
+		return nil, fault.Refusedf("got round %d of run %q, want round %d", p.Key.Number, p.Key.Run,
 			record.Releases)
 	}
 	if err := r.dataset.CheckStudy(p.Key.Run, r.spec.Study, rs.Now()); err != nil {
@@ -118,8 +118,8 @@ func (rs *Rounds) collectAgain(
 		return nil, nil
 	}
 	if r.again.Load() >= mostAgain {
-		return nil, fault.TooManyf("sums of released rounds of run %q were collected again %d times, the most there "+
-			"may be; select by a round before another one is held", p.Key.Run, mostAgain)
+		return nil, fault.TooManyf("sums of released rounds of run %q were collected again %d times, the maximum; "+
+			"select by a round before you cache another", p.Key.Run, mostAgain)
 	}
 	e, err := rs.newExecution(ctx, r, p, q)
 	if err != nil {
@@ -190,8 +190,8 @@ func (rs *Rounds) stored(ctx context.Context, d *Dataset, p *payload.Payload) (
 
 // otherQuestion refuses a round whose stored answer belongs to another question.
 func otherQuestion(key payload.Key) error {
-	return fault.Refusedf("round %d of run %q was released for another question; go on from the checkpoint that "+
-		"asked it, or open a run of another name", key.Number, key.Run)
+	return fault.Refusedf("round %d of run %q was released for another question; continue from the checkpoint that "+
+		"asked it, or open a run with another name", key.Number, key.Run)
 }
 
 func readRelease(raw []byte, entry ledger.Entry) (*conclavev1.Release, error) {

@@ -77,8 +77,8 @@ func (rs *Rounds) tellOf(ctx context.Context, d *Dataset, key payload.Key, paid 
 		err = context.Cause(leading)
 	}
 	if err != nil {
-		return fmt.Errorf("round %d of run %q is charged and stored, and is handed out once nodes are told of the "+
-			"ledger up to entry %d; ask it again: %w", key.Number, key.Run, paid.Seq, err)
+		return fmt.Errorf("round %d of run %q is charged and stored, but nodes have not yet received the ledger up "+
+			"to entry %d; ask again: %w", key.Number, key.Run, paid.Seq, err)
 	}
 	return nil
 }

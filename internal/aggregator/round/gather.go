@@ -40,8 +40,8 @@ func (rs *Rounds) gather(e *Execution) error {
 					changes++
 				}
 				if changes > mostChanges {
-					return nil, false, fault.Unavailablef("round %d of run %q: nodes came or went in %d of its "+
-						"passes; ask again when they stay connected", e.key.Number, e.key.Run, changes)
+					return nil, false, fault.Unavailablef("round %d of run %q: nodes joined or left in %d of its "+
+						"passes; ask again when connections are stable", e.key.Number, e.key.Run, changes)
 				}
 				nodes = answered
 				return sums, changed, nil
@@ -63,7 +63,8 @@ const mostChanges = 8
 // for it.
 func (rs *Rounds) pass(e *Execution, told bool, q Question, asked *conclavev1.Round) ([]int64, []peer.ID, error) {
 	if e.idleFor(abandonAfter, time.Now()) {
-		return nil, nil, fault.Unavailablef("round %d of run %q was abandoned: no caller waits for it", e.key.Number,
+		return nil, nil, fault.Unavailablef("round %d of run %q was abandoned, because no caller waits for "+
+			"it", e.key.Number,
 			e.key.Run)
 	}
 	p, err := payload.New(asked)

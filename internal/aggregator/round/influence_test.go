@@ -52,7 +52,7 @@ func TestOneNodeMovesAHistogramByAtMostItsTeachers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := e.Take(join(fmt.Sprint("site", i)), m); err != nil {
-					t.Fatalf("an honest answer was turned down: %v", err)
+					t.Fatalf("an honest answer was rejected: %v", err)
 				}
 				for j, c := range counts {
 					honest[j] += c

@@ -46,10 +46,10 @@ func (rs *Rounds) gatherMasked(e *Execution, q Masked) error {
 			turnedDown = 0
 		}
 		if turnedDown == maxTurnedDown {
-			return fault.Refusedf("round %d of run %q was turned down: %w; open another run", e.key.Number, e.key.Run,
+			return fault.Refusedf("round %d of run %q was rejected: %w; open another run", e.key.Number, e.key.Run,
 				err)
 		}
-		rs.Log.Warn("a masked round is attempted again", zap.String("run", e.key.Run),
+		rs.Log.Warn("retrying a masked round", zap.String("run", e.key.Run),
 			zap.Uint64("round", e.key.Number), zap.Int("attempts", try), zap.Error(err))
 		if err := rs.pause(e, pauses.NextBackOff()); err != nil {
 			return err
@@ -135,8 +135,8 @@ func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[s
 			denied = append(denied, n.ID.String()+" spoiled an attempt at this round")
 			continue
 		case !waits:
-			return nil, 0, fault.Refusedf("run %q is masked and site %q has two nodes, of which one is %v; a site "+
-				"has one in a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)
+			return nil, 0, fault.Refusedf("run %q is masked, and site %q has two nodes (one is %v); a site may have "+
+				"only one node in a masked run: stop the others", e.key.Run, n.ID.Site, n.ID)
 		}
 		missing[n.ID.Site] = false
 		connected += n.Teachers
@@ -162,15 +162,15 @@ func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[s
 	}
 	if len(waitingFor) > 0 && len(strangers) > 0 { // a name may be misspelt
 		slices.Sort(strangers)
-		waitingFor = append(waitingFor, "connected and no members of the run are the sites "+
+		waitingFor = append(waitingFor, "these connected sites are not members of the run: "+
 			strings.Join(someOf(slices.Compact(strangers)), ", "))
 	}
 	if connected > e.spec.PB.GetTeachers() {
 		return nil, 0, e.tooMany(e.dataset.Live())
 	}
 	if len(g.Members)-len(denied) < g.Quorum {
-		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and turned down by others it "+
-			"has too few: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
+		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and has too few because others "+
+			"refused it: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
 	}
 	e.report(&conclavev1.Progress{
 		TeachersNeeded: e.spec.Quorum, TeachersLive: connected, WaitingForQuorum: len(nodes) < g.Quorum,

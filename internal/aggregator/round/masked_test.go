@@ -66,7 +66,7 @@ func TestAMaskedRoundSaysWhoIsMissing(t *testing.T) {
 	d.Join(newNode("southern", 2)) // the run misspells it
 	d.Join(newNode("west", 2))
 	waits(1, "site east, which is not connected", "site south, which is not connected",
-		"connected and no members of the run are the sites southern, west")
+		"these connected sites are not members of the run: southern, west")
 	for _, site := range []string{"east", "south"} {
 		n := newNode(site, 2)
 		permit(e, n, parties[site])
@@ -93,7 +93,7 @@ func TestAMaskedRoundEndsWithoutAQuorumOfMembers(t *testing.T) {
 	var ps permits
 	_, _, err = e.members(&ps, nil, nil)
 	roundtest.WantStatus(t, fault.Status(err), codes.FailedPrecondition, "needs 2 of its 2 sites", "south/a refused: ",
-		"was it renewed with a new key?")
+		"if it was renewed with a new key")
 }
 
 // A masked round that nobody waits for is given up, but not at once: a student may reconnect.

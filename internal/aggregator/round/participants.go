@@ -110,16 +110,16 @@ func (ps *participants) ask(s *stream) {
 func (p *participant) mayAnswer(s *stream, round uint64) error {
 	switch {
 	case s.state == unsent:
-		return fault.Rejectf(fault.Unasked, "node %v answered round %d, which it was not asked", s.node.ID, round)
+		return fault.Rejectf(fault.Unasked, "node %v answered round %d without being asked", s.node.ID, round)
 	case s.state == failed:
-		return fault.Rejectf(fault.Duplicate, "node %v answered round %d again after its answer was turned down",
+		return fault.Rejectf(fault.Duplicate, "node %v answered round %d again after its answer was rejected",
 			s.node.ID, round)
 	case s.state == answered:
 		return fault.Rejectf(fault.Duplicate, "node %v answered round %d twice; the first answer counts", s.node.ID,
 			round)
 	case p.teachers > 0:
 		// It was asked on two streams, and its answer on the first one came late.
-		return fault.Rejectf(fault.Late, "node %v answered round %d on an earlier stream as well; the first answer "+
+		return fault.Rejectf(fault.Late, "node %v already answered round %d on an earlier stream; the first answer "+
 			"counts",
 			s.node.ID, round)
 	}
@@ -143,7 +143,7 @@ func (ps *participants) fail(s *stream, problem string) {
 // too often, its answer is refused instead.
 func (ps *participants) wait(s *stream, reason string) (tooOften bool) {
 	if s.waited++; s.waited > maxAgain {
-		ps.fail(s, "let the round wait too often: "+reason)
+		ps.fail(s, "reported too often that it waits: "+reason)
 		return true
 	}
 	s.state = unsent
@@ -227,7 +227,7 @@ func (ps *participants) contributors() map[*peer.Session]peer.ID {
 func revokedAmong(contributors map[*peer.Session]peer.ID) error {
 	for s, id := range contributors {
 		if err := s.Revoked(); errors.Is(err, certs.ErrRevoked) {
-			return fault.Unavailablef("node %v had answered, and its certificate is no longer good: %w", id, err)
+			return fault.Unavailablef("node %v answered, but its certificate is no longer valid: %w", id, err)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func (e *Execution) look(s *stream, ps *permits) {
 	switch is {
 	case peer.NotAsked:
 		if s.inquired++; s.inquired > maxAgain {
-			s.state, s.problem = failed, "let the round wait too often"
+			s.state, s.problem = failed, "reported too often that it waits"
 			return
 		}
 		ps.unasked = append(ps.unasked, s.node)
@@ -89,7 +89,7 @@ func (d *Dataset) decide(n *peer.Node, key payload.Key, answer *conclavev1.WorkR
 			err = fault.Rejectf(fault.Refusal, "node %v %s", n.ID, why)
 		}
 	} else if answer.GetPermitted() == nil {
-		is, why = peer.Denied, "sent an answer where it was asked whether it may"
+		is, why = peer.Denied, "sent an answer to a permit request"
 		err = fault.Rejectf(fault.Malformed, "node %v %s", n.ID, why)
 	}
 	runKey := answer.GetPermitted().GetKey()

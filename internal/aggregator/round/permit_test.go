@@ -196,7 +196,7 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 			d.Ready(north, e.key.Run)
 		}
 		_, err := e.step([]*peer.Node{north}, now)
-		roundtest.WantStatus(t, fault.Status(err), codes.FailedPrecondition, "let the round wait too often")
+		roundtest.WantStatus(t, fault.Status(err), codes.FailedPrecondition, "reported too often that it waits")
 		queued(t, north, maxAgain)
 	})
 	t.Run("one that permitted it refuses a round", func(t *testing.T) {

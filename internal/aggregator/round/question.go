@@ -86,8 +86,8 @@ type Sums struct {
 
 // ErrNotCached says that sums must be collected again; see AskRequest.hold.
 func ErrNotCached(run string, round uint64) error {
-	return fault.NotFoundf("the sums of round %d of run %q are not cached here; ask for that round again, "+
-		"to have them cached", round, run)
+	return fault.NotFoundf("the sums of round %d of run %q are not cached; ask that round again to cache "+
+		"them", round, run)
 }
 
 // timed reports whether the duration of a question may be revealed. A fit's may not: it is the time of its passes,

@@ -96,16 +96,16 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 	rs.mu.Unlock()
 	switch {
 	case open >= rs.MostOpen:
-		return fault.TooManyf("student %q has %d runs open, the most it may have; close some, or have an operator "+
-			"cancel them", r.By, open)
+		return fault.TooManyf("student %q has %d open runs, the maximum; close some, or have the operator cancel "+
+			"them", r.By, open)
 	case !queued && ever >= rs.MostRuns:
-		return fault.TooManyf("student %q has opened %d runs, the most it ever may (max_runs); an operator raises "+
-			"max_runs in the aggregator's configuration", r.By, ever)
+		return fault.TooManyf("student %q has opened %d runs, the maximum (max_runs); have the operator raise "+
+			"max_runs", r.By, ever)
 	case entries+len(r.Plan) > rs.MostEntries:
 		return TooManyEntries(r.Student, r.Dataset, entries, len(r.Plan), rs.MostEntries)
 	case deadline < rs.LeastDeadline:
-		return fault.Refusedf("run %q gives its rounds a deadline of %v, and %v is the least here "+
-			"(least_deadline); set a longer deadline in the section of its pipeline",
+		return fault.Refusedf("run %q gives its rounds a deadline of %v; the minimum is %v (least_deadline); set a "+
+			"longer deadline in the section of its pipeline",
 			r.Name, deadline, rs.LeastDeadline)
 	}
 	return nil
@@ -114,9 +114,9 @@ func (rs *Rounds) admit(r coordinator.Run, queued bool, deadline time.Duration) 
 // TooManyEntries refuses a run whose plan has more entries than its student has left on a dataset. Each may add a
 // mechanism to the dataset's totals, which etcd keeps forever in one value.
 func TooManyEntries(student, dataset string, had, more, most int) error {
-	return fault.TooManyf("the plans of student %q on dataset %q have %d entries, and %d more would be above %d, the "+
-		"most there may ever be (max_plan_entries); open runs with fewer entries, or have an operator raise "+
-		"max_plan_entries in the aggregator's configuration", student, dataset, had, more, most)
+	return fault.TooManyf("the plans of student %q on dataset %q have %d entries, and %d more exceed the maximum of "+
+		"%d (max_plan_entries); open runs with fewer entries, or have the operator raise "+
+		"max_plan_entries", student, dataset, had, more, most)
 }
 
 // Opened returns all runs ever opened that wanted selects, by name.
@@ -184,8 +184,8 @@ func (rs *Rounds) mayAskMore(ctx context.Context, record coordinator.Run) error 
 	o.questions = asked
 	rs.opened[record.Name] = o
 	if n := rs.questions[o.Student]; n >= uint64(rs.MostQuestions) {
-		return fault.TooManyf("student %q has had %d questions charged, the most it ever may (max_questions); an "+
-			"operator raises max_questions in the aggregator's configuration", o.Student, n)
+		return fault.TooManyf("student %q has been charged for %d questions, the maximum (max_questions); have the "+
+			"operator raise max_questions", o.Student, n)
 	}
 	return nil
 }

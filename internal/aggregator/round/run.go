@@ -50,7 +50,7 @@ func (r *run) settle(ctx context.Context) error {
 		return nil
 	}
 	if !open.idle() {
-		return fault.Refusedf("round %d of run %q is open and somebody waits for it; let it end first",
+		return fault.Refusedf("round %d of run %q is open and a caller waits for it; wait until it has ended",
 			open.key.Number, open.key.Run)
 	}
 	return open.end(ctx)
@@ -263,14 +263,14 @@ func (rs *Rounds) closed(r *run) {
 	ctx, cancel := context.WithTimeout(rs.Lifetime.Leading(), headTimeout)
 	defer cancel()
 	if err := rs.tell(ctx, r.dataset, nil); err != nil { // the next entry brings what is missing
-		rs.Log.Warn("cannot tell nodes of the ledger's end", zap.String("dataset", r.dataset.Record.Name),
+		rs.Log.Warn("could not send the ledger head to nodes", zap.String("dataset", r.dataset.Record.Name),
 			zap.Error(err))
 	}
 	over, err := peer.Encode(&conclavev1.WorkResponse{Message: &conclavev1.WorkResponse_Withdraw{
 		Withdraw: &conclavev1.Withdraw{Run: r.spec.PB.GetName(), Over: true},
 	}})
 	if err != nil {
-		rs.Log.Error("tell nodes that a run is over", zap.String("run", r.spec.PB.GetName()), zap.Error(err))
+		rs.Log.Error("tell nodes that a run has ended", zap.String("run", r.spec.PB.GetName()), zap.Error(err))
 		return
 	}
 	peer.RunOver(r.dataset.Live(), r.spec.PB.GetName(), over)

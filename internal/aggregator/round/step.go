@@ -50,7 +50,7 @@ func (rs *Rounds) until(e *Execution, step func(now time.Time) (done bool, err e
 		case <-e.woken:
 		case <-tick.C:
 		case <-e.abandoned.Done():
-			return fault.Unavailablef("round %d of run %q was abandoned: no caller waits for it",
+			return fault.Unavailablef("round %d of run %q was abandoned, because no caller waits for it",
 				e.key.Number, e.key.Run)
 		case <-server.Draining().Done():
 			return context.Cause(server.Draining())
@@ -174,8 +174,8 @@ func (e *Execution) compare(live []*peer.Node, now time.Time, ps *permits) (
 	case left == len(ps.willing) && len(failures) > 0 && present >= e.spec.Quorum &&
 		willing+ps.waiting < e.spec.Quorum:
 		// No decision is pending, and the willing nodes are not enough.
-		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all others that "+
-			"are connected turned it down: %s",
+		return false, due, fault.Refusedf("round %d of run %q has %d of the %d teachers it needs, and all other "+
+			"connected nodes refused it: %s",
 			e.key.Number, e.key.Run, willing, e.spec.Quorum, strings.Join(someOf(failures), "; "))
 	case e.outer != nil:
 		if e.outer.idleFor(abandonAfter, now) {
@@ -208,8 +208,8 @@ func (e *Execution) tooMany(live []*peer.Node) error {
 	for i, n := range live {
 		names[i] = fmt.Sprintf("%v with %d", n.ID, n.Teachers)
 	}
-	return fault.Refusedf("run %q counts on %d teachers and more are connected (%s); stop the surplus nodes or open "+
-		"a run with more teachers",
+	return fault.Refusedf("run %q has %d teachers, and more are connected (%s); stop some nodes, or open a run with "+
+		"more teachers",
 		e.key.Run, e.spec.PB.GetTeachers(), strings.Join(names, ", "))
 }
 

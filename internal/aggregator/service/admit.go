@@ -68,13 +68,13 @@ func (s *nodes) admitNode(ctx context.Context, d *round.Dataset, n coordinator.N
 func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Dataset, coordinator.Node, error) {
 	none := coordinator.Node{}
 	if h.GetProtocol() < oldestProtocol || h.GetProtocol() > protocolVersion {
-		return nil, none, fault.Refusedf("node %s speaks protocol %d, this aggregator %d to %d; install matching "+
+		return nil, none, fault.Refusedf("node %s uses protocol %d, this aggregator %d to %d; install matching "+
 			"versions",
 			fault.Word(h.GetNode()), h.GetProtocol(), oldestProtocol, protocolVersion)
 	}
 	if site := peer.SessionOf(ctx).Identity.Name; h.GetSite() != site {
-		return nil, none, fault.Deniedf("the hello names site %q, the certificate site %q; use the site's own "+
-			"certificate",
+		return nil, none, fault.Deniedf("the hello is from site %q, and the certificate is for site %q; use the "+
+			"site's own certificate",
 			fault.Word(h.GetSite()), site)
 	}
 	if err := spec.CheckName("site", h.GetSite()); err != nil {
@@ -97,14 +97,14 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 			"everywhere",
 			h.GetSite(), h.GetNode(), fault.Word(h.GetUnit()), d.Record.Name, d.Record.Unit)
 	case int(h.GetOverlap()) > d.Record.Budget.Sites():
-		return nil, none, fault.Refusedf("the units of node %s/%s may be at up to %d sites, those of dataset %q at up "+
-			"to %d; a dataset's overlap never changes: open another one for it",
+		return nil, none, fault.Refusedf("units of node %s/%s may be at up to %d sites, those of dataset %q at up to "+
+			"%d; a dataset's overlap cannot change: use another dataset",
 			h.GetSite(), h.GetNode(), h.GetOverlap(), d.Record.Name, d.Record.Budget.Sites())
 	case h.GetTeachers() == 0 || h.GetTeachers() > maxNodeTeachers:
-		return nil, none, fault.Invalidf("node %s/%s hosts %d teachers; a node hosts 1 to %d",
+		return nil, none, fault.Invalidf("node %s/%s has %d teachers; use 1 to %d",
 			h.GetSite(), h.GetNode(), h.GetTeachers(), maxNodeTeachers)
 	case h.GetManifest() == "" || len(h.GetManifest()) > 256:
-		return nil, none, fault.Invalidf("node %s/%s sent no usable manifest fingerprint (1 to 256 characters)",
+		return nil, none, fault.Invalidf("node %s/%s sent no valid manifest fingerprint (1 to 256 characters)",
 			h.GetSite(), h.GetNode())
 	}
 	return d, coordinator.Node{
@@ -123,8 +123,8 @@ func (s *nodes) examine(ctx context.Context, h *conclavev1.Hello) (*round.Datase
 func (s *nodes) checkHead(ctx context.Context, dataset string, h *conclavev1.Hello) (coordinator.LedgerHead, error) {
 	seen := h.GetLedger()
 	if seen != nil && (seen.GetSeq() == 0 || len(seen.GetHash()) != sha256.Size) {
-		return coordinator.LedgerHead{}, fault.Invalidf("node %s/%s names no entry of the ledger (a number from 1, "+
-			"and %d bytes)", h.GetSite(), h.GetNode(), sha256.Size)
+		return coordinator.LedgerHead{}, fault.Invalidf("node %s/%s sent no valid ledger entry (a number from 1, and "+
+			"%d bytes)", h.GetSite(), h.GetNode(), sha256.Size)
 	}
 	return s.Store.CheckHead(ctx, dataset, coordinator.LedgerHead{Seq: seen.GetSeq(),
 		Hash: hex.EncodeToString(seen.GetHash())})
@@ -142,7 +142,7 @@ func (s *nodes) Check(ctx context.Context, q *conclavev1.CheckRequest) (*conclav
 
 func (s *nodes) check(ctx context.Context, h *conclavev1.Hello) (*conclavev1.CheckResponse, error) {
 	if h == nil {
-		return nil, fault.Invalidf("a check must hold a hello")
+		return nil, fault.Invalidf("a check must contain a hello")
 	}
 	asked := h
 	if h.GetManifest() == "" { // none exists before the first start

@@ -28,7 +28,7 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return fault.Invalidf("the stream ended before the worker gave its name")
+		return fault.Invalidf("the stream ended before the worker sent its name")
 	}
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 		err = notWorker(session.Identity.Name, d)
 	}
 	if err == nil && w.GetClaim() == "" {
-		err = s.claims.Check(session.Identity, "asked for too many runs to work on")
+		err = s.claims.Check(session.Identity, "asked for too many runs")
 	}
 	if err != nil {
 		return s.refused(ctx, err, auditlog.Entry{Method: "ClaimRun", Dataset: w.GetDataset()})
@@ -96,8 +96,8 @@ func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
 }
 
 func notWorker(name string, d *round.Dataset) error {
-	return fault.Deniedf("%q may not take runs of dataset %q; the aggregator's configuration lists the workers "+
-		"that may (datasets, workers)", name, d.Record.Name)
+	return fault.Deniedf("%q may not claim runs of dataset %q; the aggregator's configuration lists the workers "+
+		"(datasets, workers)", name, d.Record.Name)
 }
 
 // sendEnded tells a worker that it no longer has a run.

@@ -58,7 +58,7 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 		return "", err
 	}
 	if len(q.GetRequest()) > maxSiteRequest {
-		return "", fault.Invalidf("the request has %d bytes; %d are the most", len(q.GetRequest()), maxSiteRequest)
+		return "", fault.Invalidf("the request has %d bytes; the maximum is %d", len(q.GetRequest()), maxSiteRequest)
 	}
 	asks, err := request.Parse(q.GetRequest())
 	if err != nil {
@@ -67,12 +67,12 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 	session := peer.SessionOf(ctx)
 	site := session.Identity.Name
 	if asks.Identity != (certs.Identity{Role: certs.RoleNode, Name: site}) {
-		return "", fault.Deniedf("the kit is that of site %q, and the request is for %s; use the site's own kit", site,
+		return "", fault.Deniedf("the kit is for site %q, and the request is for %s; use the site's own kit", site,
 			asks.Identity)
 	}
 	if of := d.Study; of != nil && q.GetStudySha256() != of.SHA256 {
-		return "", fault.Refusedf("site %q asks for another study than dataset %q has, which is %s; use the kit of "+
-			"that one", site, d.Record.Name, of)
+		return "", fault.Refusedf("site %q asks for another study than that of dataset %q, which is %s; use the kit "+
+			"of that study", site, d.Record.Name, of)
 	}
 	if sum, err := hex.DecodeString(q.GetStudySha256()); err != nil || len(sum) != sha256.Size {
 		return "", fault.Invalidf("study_sha256 is not 64 hex digits")
@@ -86,7 +86,7 @@ func (s *enrolling) sendRequest(ctx context.Context, q *conclavev1.SendRequestRe
 	if err != nil {
 		return "", err
 	}
-	s.Log.Info("a site asks to be admitted", zap.String("dataset", d.Record.Name), zap.String("site", site),
+	s.Log.Info("a site asks for admission", zap.String("dataset", d.Record.Name), zap.String("site", site),
 		zap.String("key", asks.Fingerprint), zap.String("replaced", replaced))
 	reason := "key " + asks.Fingerprint
 	if replaced != "" {
@@ -106,7 +106,7 @@ func (s *enrolling) FetchRoster(ctx context.Context, q *conclavev1.FetchRosterRe
 
 func (s *enrolling) fetchRoster(ctx context.Context, dataset string) (*conclavev1.FetchRosterResponse, error) {
 	site := peer.SessionOf(ctx).Identity
-	if err := s.looks.Check(site, "looked at the roster too often"); err != nil {
+	if err := s.looks.Check(site, "asked for the roster too often"); err != nil {
 		return nil, err
 	}
 	if _, err := s.Rounds.Dataset(dataset); err != nil {
@@ -138,7 +138,7 @@ func (s *admitting) ListRequests(ctx context.Context, q *conclavev1.ListRequests
 }
 
 func (s *admitting) listRequests(ctx context.Context, dataset string) (*conclavev1.ListRequestsResponse, error) {
-	if err := s.looks.Check(peer.SessionOf(ctx).Identity, "looked at the requests too often"); err != nil {
+	if err := s.looks.Check(peer.SessionOf(ctx).Identity, "asked for the requests too often"); err != nil {
 		return nil, err
 	}
 	if _, err := s.Rounds.Dataset(dataset); err != nil {
@@ -182,10 +182,10 @@ func (s *admitting) publishRoster(ctx context.Context, q *conclavev1.PublishRost
 		return fault.Invalidf("%w", err)
 	}
 	if of := d.Study; of != nil && read.Study != of.SHA256 {
-		return fault.Refusedf("the roster is of another study than dataset %q has, which is %s", d.Record.Name, of)
+		return fault.Refusedf("the roster is for another study than that of dataset %q, which is %s", d.Record.Name, of)
 	}
 	if read.Dataset != d.Record.Name || read.Schema != d.Record.SchemaSHA256 {
-		return fault.Refusedf("the roster is of dataset %q with schema %s; here %q has %s", read.Dataset,
+		return fault.Refusedf("the roster is for dataset %q with schema %s; here %q has %s", read.Dataset,
 			fault.Word(read.Schema), d.Record.Name, d.Record.SchemaSHA256)
 	}
 	if err := s.Audit.Check(); err != nil {
@@ -196,12 +196,12 @@ func (s *admitting) publishRoster(ctx context.Context, q *conclavev1.PublishRost
 	}); err != nil {
 		return err
 	}
-	s.Log.Info("the roster is published", zap.String("dataset", read.Dataset),
+	s.Log.Info("roster published", zap.String("dataset", read.Dataset),
 		zap.Uint64("generation", read.Generation), zap.Int("sites", len(read.Sites)),
 		zap.String("fingerprint", r.Fingerprint()))
 	return s.Audit.Write(peer.SessionOf(ctx).Caller, auditlog.Entry{
 		Event: auditlog.RosterPublished, Dataset: read.Dataset,
-		Reason: fmt.Sprintf("generation %d with %d sites, fingerprint %s", read.Generation, len(read.Sites),
+		Reason: fmt.Sprintf("generation %d, %d sites, fingerprint %s", read.Generation, len(read.Sites),
 			r.Fingerprint()),
 	})
 }

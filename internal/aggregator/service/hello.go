@@ -25,7 +25,7 @@ const helloTimeout = 10 * time.Second
 
 // errReplaced ends a stream whose node opened another one.
 var errReplaced = fault.Errorf(codes.Aborted,
-	"the node opened a newer stream and one stream is kept per node; give every process a node name of its own")
+	"the node opened a newer stream, and a node has only one; give every process its own node name")
 
 // greet waits for the hello, checks it and makes the node live.
 func (s *nodes) greet(ctx context.Context, n *peer.Node, in <-chan *conclavev1.WorkRequest,
@@ -120,7 +120,7 @@ func (s *nodes) noHello(ctx context.Context, err error) error {
 func (s *nodes) turnedAway(ctx context.Context, hello *conclavev1.Hello, err error) {
 	session, reason := peer.SessionOf(ctx), fault.Reason(err)
 	if d, _ := s.Rounds.Dataset(hello.GetDataset()); d != nil && hello.GetSite() == session.Identity.Name {
-		d.Depart(peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}, "it was not let in: "+err.Error())
+		d.Depart(peer.ID{Site: hello.GetSite(), Name: hello.GetNode()}, "it was refused: "+err.Error())
 	}
 	ban := peer.Banned(err)
 	if ban != nil {

@@ -146,7 +146,7 @@ func (w *worker) take(m *conclavev1.WorkRequest, err error) error {
 		return w.rejectAndEnd(err)
 	}
 	if m.GetSum().GetParts() > 0 && !w.node.Asked(m.GetAttempt()) {
-		return w.rejectAndEnd(fault.Rejectf(fault.Foreign, "node %v sent a part of a sum that it was not asked for",
+		return w.rejectAndEnd(fault.Rejectf(fault.Foreign, "node %v sent a part of a sum without being asked",
 			w.node.ID))
 	}
 	if m, err = w.sum.Add(m); err != nil {
@@ -248,7 +248,7 @@ func (w *worker) depart(why error) {
 		w.log.Info("node stream replaced")
 		return
 	}
-	gone := "it ended its stream: its process was stopped, or dials again"
+	gone := "it ended its stream: its process was stopped, or is reconnecting"
 	switch {
 	case fault.Code(why) == codes.Canceled:
 		gone = "its connection broke, or its process ended"

@@ -37,7 +37,7 @@ type operators struct {
 func (s *operators) ListNodes(ctx context.Context, q *conclavev1.ListNodesRequest) (r *conclavev1.ListNodesResponse,
 	err error) {
 	if q.GetLimit() > mostListed {
-		return nil, fault.Invalidf("limit is %d; a page has %d nodes at most", q.GetLimit(), mostListed)
+		return nil, fault.Invalidf("limit is %d; the maximum is %d nodes", q.GetLimit(), mostListed)
 	}
 	if q.GetDataset() != "" {
 		if _, err := s.Rounds.Dataset(q.GetDataset()); err != nil {
@@ -114,7 +114,8 @@ func (s *operators) status(d *round.Dataset, n coordinator.Node, live *peer.Node
 	}
 	if live == nil {
 		st.State = conclavev1.NodeState_NODE_STATE_NOT_CONNECTED
-		st.Reason = "it has not come since this aggregator leads; its site starts it, and its log says why it cannot"
+		st.Reason = "it has not connected since this aggregator became the leader; its site should start it, or read " +
+			"its log"
 		if gone, seen := d.Departed(id); seen {
 			st.Reason, st.Since = fault.Clean(gone.Why), minute(gone.At)
 		}
@@ -134,7 +135,7 @@ func judge(st *conclavev1.NodeStatus, runs []peer.Unpermitted, owes peer.Unanswe
 	asked := func(what, run string, since time.Time) {
 		if now.Sub(since) >= stalledAfter {
 			worse(conclavev1.NodeState_NODE_STATE_STALLED, since, "it was asked %s run %s and has not answered; its "+
-				"site looks at its log, and starts it again where it hangs", what, run)
+				"site should read its log, and restart it if it hangs", what, run)
 			return
 		}
 		worse(conclavev1.NodeState_NODE_STATE_ANSWERING, since, "it was asked %s run %s", what, run)
@@ -145,7 +146,7 @@ func judge(st *conclavev1.NodeStatus, runs []peer.Unpermitted, owes peer.Unanswe
 	for _, r := range runs {
 		switch r.Is {
 		case peer.Asked:
-			asked("whether it permits", r.Run, r.Since)
+			asked("for a permit for", r.Run, r.Since)
 			continue
 		case peer.Undecided:
 			worse(conclavev1.NodeState_NODE_STATE_WAITS_FOR_APPROVAL, r.Since, "run %s %s", r.Run, r.Why)

@@ -38,7 +38,7 @@ func TestHowANodeStands(t *testing.T) {
 			"run d: denied by the site"},
 		{[]peer.Unpermitted{{Run: "a", Is: peer.Asked, Since: long}}, peer.Unanswered{},
 			conclavev1.NodeState_NODE_STATE_STALLED, "2026-11-26T18:20:00Z",
-			"whether it permits run a and has not answered"},
+			"for a permit for run a and has not answered"},
 	} {
 		st := &conclavev1.NodeStatus{State: conclavev1.NodeState_NODE_STATE_READY}
 		judge(st, c.runs, c.owes, now)

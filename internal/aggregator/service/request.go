@@ -39,14 +39,15 @@ func checkSubmission(q *conclavev1.SubmitRunRequest) (*spec.Spec, error) {
 		return nil, fault.Invalidf("run %q: its schema has %d bytes; it must have 1 to %d",
 			name, len(q.GetSchemaYaml()), coordinator.MaxSchemaFile)
 	case run.PB.GetCoinVotes():
-		return nil, fault.Refusedf("run %q wants coin votes, the baseline of local runs; the queue takes none", name)
+		return nil, fault.Refusedf("run %q uses coin votes, which are for local runs only; the queue does not accept "+
+			"it", name)
 	}
 	// Before a worker parses it. The schema equals the dataset's, byte by byte.
 	if err := config.CheckYAML(q.GetRunYaml(), coordinator.MaxRunFile); err != nil {
 		return nil, fault.Invalidf("run %q: its run.yaml: %w", name, err)
 	}
 	if sum := sha256.Sum256(q.GetSchemaYaml()); hex.EncodeToString(sum[:]) != run.PB.GetSchemaSha256() {
-		return nil, fault.Invalidf("run %q: the schema that came with it is not the one that it names", name)
+		return nil, fault.Invalidf("run %q: the submitted schema does not match the hash in its spec", name)
 	}
 	return run, checkStudyFile(run, q.GetStudyYaml())
 }
@@ -56,14 +57,14 @@ func checkStudyFile(run *spec.Spec, file []byte) error {
 	name := run.PB.GetName()
 	switch {
 	case run.Study == nil && len(file) > 0:
-		return fault.Invalidf("run %q: a study came with it, and its spec names none", name)
+		return fault.Invalidf("run %q was submitted with a study, and its spec has none", name)
 	case run.Study == nil:
 		return nil
 	case len(file) > coordinator.MaxStudyFile:
-		return fault.Invalidf("run %q: its study has %d bytes; %d are the most", name, len(file),
+		return fault.Invalidf("run %q: its study has %d bytes; the maximum is %d", name, len(file),
 			coordinator.MaxStudyFile)
 	case study.Hash(file) != run.Study.SHA256:
-		return fault.Invalidf("run %q: the study that came with it is not the one that it names", name)
+		return fault.Invalidf("run %q: the submitted study does not match the hash in its spec", name)
 	}
 	// Before a worker parses it.
 	if err := config.CheckYAML(file, coordinator.MaxStudyFile); err != nil {
@@ -74,7 +75,7 @@ func checkStudyFile(run *spec.Spec, file []byte) error {
 		return fault.Invalidf("run %q: its study: %w", name, err)
 	}
 	if block, err := of.Block(file); err != nil || !block.Is(run.Study) {
-		return fault.Invalidf("run %q names another study than the one that came with it", name)
+		return fault.Invalidf("run %q: its spec and the submitted study differ", name)
 	}
 	return nil
 }
@@ -94,16 +95,16 @@ func queued(student string, q *conclavev1.SubmitRunRequest, run *spec.Spec, raw 
 
 func checkWorker(w *conclavev1.Worker) error {
 	if w == nil {
-		return fault.Invalidf("the first message of a worker must give its name")
+		return fault.Invalidf("the first message of a worker must contain its name")
 	}
 	if err := spec.CheckName("worker", w.GetName()); err != nil {
 		return err
 	}
 	if (w.GetRun() == "") != (w.GetClaim() == "") {
-		return fault.Invalidf("worker %q names a run without a claim, or a claim without a run", w.GetName())
+		return fault.Invalidf("worker %q sent a run without a claim, or a claim without a run", w.GetName())
 	}
 	if len(w.GetFolders()) > maxFolders {
-		return fault.Invalidf("worker %q names %d runs that it has begun; %d are the most",
+		return fault.Invalidf("worker %q lists %d runs that it has started; the maximum is %d",
 			w.GetName(), len(w.GetFolders()), maxFolders)
 	}
 	if w.GetProcess() != "" {
@@ -131,7 +132,7 @@ func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
 		end.Reason = fault.Clean(q.GetReason())
 	}
 	if end.Claim == "" {
-		return end, fault.Invalidf("run %q is finished without a claim", fault.Printable(q.GetRun()))
+		return end, fault.Invalidf("run %q was reported as finished without a claim", fault.Printable(q.GetRun()))
 	}
 	switch q.GetState() {
 	case conclavev1.RunState_RUN_STATE_DONE:
@@ -141,14 +142,14 @@ func endOf(q *conclavev1.FinishRunRequest) (coordinator.End, error) {
 	case conclavev1.RunState_RUN_STATE_FAILED:
 		end.State = coordinator.Failed
 	default:
-		return end, fault.Invalidf("run %q is finished as %v; a worker says done, out of budget or failed",
+		return end, fault.Invalidf("run %q was reported as %v; use done, out of budget or failed",
 			fault.Printable(q.GetRun()), q.GetState())
 	}
 	for _, r := range q.GetResults() {
 		sum, err := hex.DecodeString(r.GetSha256())
 		if err != nil || len(sum) != 32 || len(r.GetName()) > fault.MaxReason || len(r.GetPath()) > maxPath ||
 			r.GetName() == "" {
-			return end, fault.Invalidf("run %q has a result that is no file with a name, a path and a SHA-256",
+			return end, fault.Invalidf("run %q has a result without a name, a path or a SHA-256",
 				fault.Printable(q.GetRun()))
 		}
 		end.Results = append(end.Results, coordinator.Result{

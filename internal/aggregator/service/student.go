@@ -90,7 +90,7 @@ func (o *Options) acceptable(ctx context.Context, run *spec.Spec, claimed bool) 
 	student := peer.SessionOf(ctx).Identity.Name
 	if !claimed && !d.Students.Has(student) {
 		return nil, fault.Deniedf("student %q may not open runs on dataset %q; the aggregator's configuration lists "+
-			"those that may (datasets, students)", student, d.Record.Name)
+			"the students (datasets, students)", student, d.Record.Name)
 	}
 	if err := checkRun(run, d.Record, o.AllowCoin); err != nil {
 		return nil, err
@@ -115,12 +115,13 @@ func checkRun(run *spec.Spec, d coordinator.Dataset, allowCoin bool) error {
 		return fault.Refusedf("run %q protects unit %q, dataset %q unit %q; set the same unit everywhere",
 			name, run.PB.GetUnit(), d.Name, d.Unit)
 	case run.Budget.Overlap != d.Budget.Overlap:
-		return fault.Refusedf("run %q counts on privacy units at up to %d sites, and those of dataset %q may be at up "+
+		return fault.Refusedf("run %q assumes privacy units at up to %d sites, and those of dataset %q may be at up "+
 			"to %d; set privacy.overlap: %d", name, run.Budget.Sites(), d.Name, d.Budget.Sites(), d.Budget.Sites())
 	case run.PB.GetCoinVotes() && !allowCoin:
-		return fault.Refusedf("run %q wants coin votes, the baseline of local runs; open it without coin_votes", name)
+		return fault.Refusedf("run %q uses coin votes, which are for local runs only; open it without coin_votes", name)
 	case run.Budget.Delta >= d.Budget.Delta && run.Budget.Epsilon > d.Budget.Epsilon:
-		return fault.Refusedf("run %q wants epsilon %v, dataset %q has a budget of %v in all; lower the run's epsilon",
+		return fault.Refusedf("run %q asks for epsilon %v, and the whole budget of dataset %q is %v; lower the run's "+
+			"epsilon",
 			name, run.Budget.Epsilon, d.Name, d.Budget.Epsilon)
 	}
 	return nil
@@ -156,7 +157,7 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 		}
 	}
 	if e == nil || e.Asker() != session.Caller { // the release's line names another peer
-		if err := s.repeats.Check(session.Identity, "asked for too many rounds that were released before"); err != nil {
+		if err := s.repeats.Check(session.Identity, "asked for too many released rounds"); err != nil {
 			return s.refused(ctx, err, auditlog.Entry{Method: "Ask", Run: key.Run, Round: &key.Number})
 		}
 		if err := s.Rounds.Repeated(session.Caller, key, release); err != nil {
@@ -233,7 +234,7 @@ func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *
 	}
 	p.Forget, p.Hold, p.Room = first.GetForget(), first.GetHold(), a.Size()
 	if p.Forget > p.Key.Number {
-		return nil, fault.Invalidf("round %d of run %q forgets rounds below %d; it cannot forget itself",
+		return nil, fault.Invalidf("round %d of run %q drops rounds below %d; it cannot drop itself",
 			p.Key.Number, p.Key.Run, p.Forget)
 	}
 	return p, nil

@@ -38,7 +38,8 @@ func newVotes(h *conclavev1.Histogram, planned privacy.Planned, run *spec.Spec) 
 	queries, classes := h.GetQueries(), h.GetClasses()
 	switch {
 	case classes < 2 || classes > maxAnswerClasses:
-		return nil, fault.Invalidf("votes for one of %d classes; use 2 to %d", classes, maxAnswerClasses)
+		return nil, fault.Invalidf("the round asks for votes between %d classes; use 2 to "+
+			"%d", classes, maxAnswerClasses)
 	case queries == 0 || queries > maxQueries:
 		return nil, fault.Invalidf("a round asks %d queries; ask 1 to %d", queries, maxQueries)
 	case queries*classes > maxCounts:
@@ -65,13 +66,13 @@ func (q *Votes) Fits(teachers uint32) error {
 func (q *Votes) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
 	votes := answer.GetVotes()
 	if votes == nil {
-		return nil, fmt.Errorf("a sum where votes were asked")
+		return nil, fmt.Errorf("got a sum, want votes")
 	}
 	if votes.GetTeachers() != teachers {
-		return nil, fmt.Errorf("votes of %d teachers from a node that has %d", votes.GetTeachers(), teachers)
+		return nil, fmt.Errorf("got votes of %d teachers, but the node has %d", votes.GetTeachers(), teachers)
 	}
 	if int(votes.GetQueries()) != q.asked {
-		return nil, fmt.Errorf("votes on %d queries where %d were asked", votes.GetQueries(), q.asked)
+		return nil, fmt.Errorf("got votes on %d queries, want %d", votes.GetQueries(), q.asked)
 	}
 	return tallyVotes(votes.GetPacked(), int(teachers), q.asked, q.classes)
 }

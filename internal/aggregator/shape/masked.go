@@ -47,11 +47,11 @@ func (q masked) Read(answer *conclavev1.WorkRequest, _ uint32) ([]int64, error) 
 	sum := answer.GetSum()
 	switch values := sum.GetValues(); {
 	case sum == nil:
-		return nil, fmt.Errorf("something else where a masked vector was asked")
+		return nil, fmt.Errorf("the answer is not a masked vector")
 	case len(values) > q.entries:
-		return nil, fault.Oversizedf("a vector of %d entries where %d were asked", len(values), q.entries)
+		return nil, fault.Oversizedf("got a vector of %d entries, want %d", len(values), q.entries)
 	case len(values) < q.entries:
-		return nil, fmt.Errorf("a vector of %d entries where %d were asked", len(values), q.entries)
+		return nil, fmt.Errorf("got a vector of %d entries, want %d", len(values), q.entries)
 	default:
 		return values, nil
 	}

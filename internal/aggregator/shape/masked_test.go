@@ -95,11 +95,12 @@ func TestWhatCannotBeMaskedIsRefused(t *testing.T) {
 		return r
 	}
 	for name, c := range map[string]refused{
-		"nothing": {good(func(r *conclavev1.Round) { r.Shape = nil }), run, "asks for no sum", codes.InvalidArgument},
+		"nothing": {good(func(r *conclavev1.Round) { r.Shape = nil }), run, "asks for no released " +
+			"sum", codes.InvalidArgument},
 		"a selection": {good(func(r *conclavev1.Round) { r.Selection = &conclavev1.Selection{} }), run,
-			"asks for no sum", codes.InvalidArgument},
+			"asks for no released sum", codes.InvalidArgument},
 		"votes by the price of a sum": {good(func(r *conclavev1.Round) { r.Shape = votesOn(1, 2).Shape }), run,
-			"the plan answers gradient-sums by gaussian", codes.InvalidArgument},
+			"the plan answers gradient-sums with gaussian", codes.InvalidArgument},
 		"too small a share": {good(func(r *conclavev1.Round) { r.GetSum().Bound = 1 }), run, "below 8 steps",
 			codes.InvalidArgument},
 		"another norm": {good(func(r *conclavev1.Round) {

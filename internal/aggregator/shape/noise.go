@@ -27,8 +27,8 @@ type Noise interface {
 //   - Laplace noise is [gnmax.LaplaceCounts], a norm-Gamma vector [gnmax.NormGamma].
 func newNoise(v *vector, planned privacy.Planned, run *spec.Spec) (Noise, error) {
 	if rate := runspec.Rate(planned); v.rate != rate {
-		return nil, fault.Refusedf("the round asks for a sum over a sample of rate %v, and entry %q of the plan of "+
-			"run %q pays for rate %v; ask at that rate", v.rate, planned.Kind, run.PB.GetName(), rate)
+		return nil, fault.Refusedf("the round asks for a sum over a sample of rate %v, but entry %q of the plan of "+
+			"run %q pays for rate %v; ask with that rate", v.rate, planned.Kind, run.PB.GetName(), rate)
 	}
 	noise, err := noiseOf(v, planned)
 	if err != nil {

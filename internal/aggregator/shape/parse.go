@@ -18,12 +18,13 @@ func Parser(reducers reducer.Registry) round.Parse {
 			return nil, err
 		}
 		if len(r.GetServes()) > 0 {
-			return nil, fault.Invalidf("round %d of run %q says that it serves another; leave out serves, which "+
-				"aggregators set in passes of their own", r.GetNumber(), r.GetRun())
+			return nil, fault.Invalidf("round %d of run %q sets serves; leave it out, because only aggregators may "+
+				"set it", r.GetNumber(), r.GetRun())
 		}
 		reduces, ok := reducers[r.GetKind()]
 		if ok && s.Masked != nil {
-			return nil, fault.Refusedf("run %q is masked, and %s takes several passes by exact sums; ask without masks",
+			return nil, fault.Refusedf("run %q is masked, but %s needs several passes with exact sums; ask without "+
+				"masks",
 				r.GetRun(), r.GetKind())
 		}
 		if s.Masked != nil {
@@ -47,7 +48,7 @@ func Parser(reducers reducer.Registry) round.Parse {
 			return newSum(asked.Sum, planned, s)
 		}
 		if selects == nil {
-			return nil, fault.Invalidf("round %d of run %q asks nothing; set votes or sum, or selection",
+			return nil, fault.Invalidf("round %d of run %q is empty; set votes, sum or selection",
 				r.GetNumber(), r.GetRun())
 		}
 		sums, ok := cached(selects.GetRound())
@@ -56,8 +57,8 @@ func Parser(reducers reducer.Registry) round.Parse {
 		}
 		// Nodes do not see this selection: their sites charged the entry of the sums for all of its uses.
 		if asked := int64(r.GetPlanned()); asked != int64(sums.Planned) {
-			return nil, fault.Refusedf("round %d of run %q selects under entry %d of the plan by sums that were asked "+
-				"under entry %d, which is what sites charged; name that entry", r.GetNumber(), r.GetRun(), asked,
+			return nil, fault.Refusedf("round %d of run %q selects under entry %d of the plan, but its sums were "+
+				"charged under entry %d; use that entry", r.GetNumber(), r.GetRun(), asked,
 				sums.Planned)
 		}
 		selection, err := newSelection(selects, len(sums.Sums), sums.Bound, planned, s)

@@ -65,21 +65,21 @@ func TestQuestionsAreRefused(t *testing.T) {
 	change := func(f func(*conclavev1.Vector)) *conclavev1.Round { return roundtest.GradientRound("r", 1, 1, f) }
 	const invalid, refuses = codes.InvalidArgument, codes.FailedPrecondition
 	for name, c := range map[string]refused{
-		"nothing": {&conclavev1.Round{Run: "r", Number: 1, Kind: runspec.Votes}, plain, "asks nothing",
+		"nothing": {&conclavev1.Round{Run: "r", Number: 1, Kind: runspec.Votes}, plain, "is empty; set votes",
 			invalid},
 		"no queries":       {votesOn(0, 2), plain, "asks 0 queries; ask 1 to 65536", invalid},
 		"too many queries": {votesOn(maxQueries+1, 2), plain, "asks 65537 queries", invalid},
 		"absurd queries":   {votesOn(math.MaxUint32, 2), plain, "asks 4294967295 queries", invalid},
-		"no classes":       {votesOn(1, 0), plain, "one of 0 classes; use 2 to 256", invalid},
-		"one class":        {votesOn(1, 1), plain, "one of 1 classes", invalid},
-		"257 classes":      {votesOn(1, 257), plain, "one of 257 classes", invalid},
+		"no classes":       {votesOn(1, 0), plain, "between 0 classes; use 2 to 256", invalid},
+		"one class":        {votesOn(1, 1), plain, "between 1 classes", invalid},
+		"257 classes":      {votesOn(1, 257), plain, "between 257 classes", invalid},
 		"too many counts": {votesOn(13108, 10), plain, "13108 queries x 10 classes are more than 131072 counts",
 			invalid},
-		"votes of no price": {votesOn(1, 2), sums, `pays for gradient-sums, and the round asks for votes`, refuses},
-		"a sum of no price": {change(nil), plain, `pays for votes, and the round asks for gradient-sums`, refuses},
+		"votes of no price": {votesOn(1, 2), sums, `pays for gradient-sums, but the round asks for votes`, refuses},
+		"a sum of no price": {change(nil), plain, `pays for votes, but the round asks for gradient-sums`, refuses},
 		"another rate": {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) {
 			v.Rate = 0.5
-		}), samples, "sample of rate 0.5, and entry \"discriminator\" of the plan of run \"r\" pays for rate 0.25",
+		}), samples, "sample of rate 0.5, but entry \"discriminator\" of the plan of run \"r\" pays for rate 0.25",
 			refuses},
 		"all for a sample": {roundtest.DiscriminatorRound("r", 1, 2, func(v *conclavev1.Vector) {
 			v.Rate = 1
@@ -97,22 +97,22 @@ func TestQuestionsAreRefused(t *testing.T) {
 			"class-counts with a bound of 1048576 steps", invalid},
 		"votes by a sum": {votesOn(1, 2),
 			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.Votes, roundtest.Gaussian(2), 0))),
-			"the plan answers votes by gaussian", invalid},
+			"the plan answers votes with gaussian", invalid},
 		"a sum by votes": {change(nil),
 			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.GNMax(20), 0))),
-			"the plan answers gradient-sums by gnmax", invalid},
+			"the plan answers gradient-sums with gnmax", invalid},
 		"a sum by selection": {change(nil),
 			mustSpec(t, roundtest.Trains(roundtest.Planned(runspec.GradientSums, roundtest.Exponential(1), 3))),
-			"the plan answers gradient-sums by exponential", invalid},
+			"the plan answers gradient-sums with exponential", invalid},
 	} {
 		c.check(t, name)
 	}
 	pass := change(nil)
 	pass.Serves = []byte{1}
-	refused{pass, sums, "leave out serves", invalid}.check(t, "a pass")
+	refused{pass, sums, "leave it out", invalid}.check(t, "a pass")
 	beyond := roundtest.VoteRound("r", 1, 1)
 	beyond.Planned = 2
-	if _, err := parse(beyond, plain); fault.Code(err) != refuses || !strings.Contains(err.Error(), "names entry 2") {
+	if _, err := parse(beyond, plain); fault.Code(err) != refuses || !strings.Contains(err.Error(), "uses entry 2") {
 		t.Errorf("an entry beyond the plan: %v", err)
 	}
 	for name, bad := range roundtest.BadVectors() {
@@ -169,26 +169,26 @@ func TestFitsAreRefused(t *testing.T) {
 	}{
 		"another bound": {question.L2, func(r *conclavev1.Round) {
 			r.GetSum().Bound--
-		}, gaussian, "its parameters make 3 entries"},
+		}, gaussian, "its parameters give 3 entries"},
 		"the other bound": {question.L2, func(r *conclavev1.Round) {
 			r.GetSum().Norm = conclavev1.Vector_NORM_L1
-		}, gaussian, "its parameters make"},
+		}, gaussian, "its parameters give"},
 		"more entries": {question.L2, func(r *conclavev1.Round) {
 			r.GetSum().Entries++
-		}, gaussian, "its parameters make"},
+		}, gaussian, "its parameters give"},
 		"of each": {question.L2, func(r *conclavev1.Round) {
 			r.GetSum().Norm = conclavev1.Vector_NORM_EACH
-		}, gaussian, "its parameters make"},
+		}, gaussian, "its parameters give"},
 		"over teachers": {question.L2, func(r *conclavev1.Round) {
 			r.GetSum().Per = conclavev1.Vector_PER_TEACHER
-		}, gaussian, "its parameters make"},
+		}, gaussian, "its parameters give"},
 		"no shape": {question.L2, func(r *conclavev1.Round) { r.Shape = nil }, gaussian, "a sum of 0 entries"},
 		"votes": {question.L2, func(r *conclavev1.Round) {
 			r.Shape = votesOn(1, 2).Shape
 		}, gaussian, "a sum of 0 entries"},
 		"a selection": {question.L2, func(r *conclavev1.Round) {
 			r.Selection = &conclavev1.Selection{}
-		}, gaussian, "has several passes; ask for it alone"},
+		}, gaussian, "needs several passes; ask it in a round of its own"},
 		"laplace of L2": {question.L2, func(*conclavev1.Round) {}, laplace,
 			"laplace noise, which is for sums whose bound is of norm [NORM_L1]"},
 	} {

@@ -38,14 +38,14 @@ func newReduced(of reducer.Reducer, r *conclavev1.Round, planned privacy.Planned
 	}
 	switch {
 	case r.GetSelection() != nil:
-		return nil, fault.Invalidf("round %d of run %q selects by %s, which has several passes; ask for it alone",
+		return nil, fault.Invalidf("round %d of run %q selects by %s, which needs several passes; ask it in a round "+
+			"of its own",
 			r.GetNumber(), r.GetRun(), of.Kind)
 	case result.norm == conclavev1.Vector_NORM_EACH, result.perTeacher, result.entries != reduction.Entries,
 		result.bound != bound:
 		return nil, fault.Invalidf(
-			"the round says that %s has the shape {%v}, and its parameters make %d entries that "+
-				"a unit moves by %d in the L2 norm and %d in the L1 norm; install matching versions of student "+
-				"and aggregator",
+			"the round gives %s the shape {%v}, but its parameters give %d entries with sensitivity %d (L2) and %d "+
+				"(L1); install matching versions of student and aggregator",
 			of.Kind,
 			r.GetSum(),
 			reduction.Entries,
@@ -61,7 +61,7 @@ func newReduced(of reducer.Reducer, r *conclavev1.Round, planned privacy.Planned
 }
 
 func (q *reduced) Read(*conclavev1.WorkRequest, uint32) ([]int64, error) {
-	return nil, errors.New("an answer where nothing was asked")
+	return nil, errors.New("got an answer without a question")
 }
 
 // Queries is 1, however many passes there are.

@@ -43,16 +43,16 @@ func newSelection(
 	case planned.Mechanism.Kind != privacy.Exponential:
 		return nil, fault.Invalidf("run %q: %w", run.PB.GetName(), spec.OtherMechanism(planned, privacy.Exponential))
 	case len(q.GetExpected()) != among:
-		return nil, fault.Invalidf("a selection among %d says of %d what is expected of them", among,
+		return nil, fault.Invalidf("a selection among %d candidates has %d expected scores", among,
 			len(q.GetExpected()))
 	case q.GetRecords() == 0 || q.GetRecords() > maxFitted:
-		return nil, fault.Invalidf("a selection counts on %d privacy units; say 1 to %d, a public number",
+		return nil, fault.Invalidf("a selection assumes %d privacy units; use a public number from 1 to %d",
 			q.GetRecords(), maxFitted)
 	}
 	for i, e := range q.GetExpected() {
 		if e > sensitivity || e < -sensitivity {
 			return nil, fault.Invalidf(
-				"a record is expected to add %d to candidate %d of a selection, outside -%d to %d",
+				"the expected score %d of candidate %d of a selection is outside -%d to %d",
 				e,
 				i+1,
 				sensitivity,
@@ -104,7 +104,7 @@ func newSelecting(
 	v *conclavev1.Vector, q *conclavev1.Selection, number uint64, planned privacy.Planned, run *spec.Spec,
 ) (*selecting, error) {
 	if q.GetRound() != number {
-		return nil, fault.Invalidf("round %d asks for a sum and selects by that of round %d; name its own", number,
+		return nil, fault.Invalidf("round %d asks for a sum but selects by that of round %d; use its own round", number,
 			q.GetRound())
 	}
 	sum, err := newVector(v, spec.MaxBound)
@@ -148,5 +148,5 @@ func (q *cachedSelection) Length() int { return len(q.sums.Sums) }
 func (q *cachedSelection) Fits(uint32) error { return nil }
 
 func (q *cachedSelection) Read(*conclavev1.WorkRequest, uint32) ([]int64, error) {
-	return nil, fmt.Errorf("an answer where nothing was asked")
+	return nil, fmt.Errorf("got an answer without a question")
 }

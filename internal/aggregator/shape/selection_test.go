@@ -93,10 +93,10 @@ func TestSelectionsHaveTheirProbabilities(t *testing.T) {
 func TestSelectionsByCachedSumsAreRefused(t *testing.T) {
 	run := mustSpec(t, roundtest.SelectionsOf(1, 3))
 	for want, change := range map[string]func(*conclavev1.Selection){
-		"counts on 0 privacy units":     func(q *conclavev1.Selection) { q.Records = 0 },
-		"a selection among 2 says of 1": func(q *conclavev1.Selection) { q.Expected = q.Expected[:1] },
-		"a selection among 4 says of 2": func(q *conclavev1.Selection) { q.Complements = true },
-		"outside -4096 to 4096":         func(q *conclavev1.Selection) { q.Expected[1] = -roundtest.Unit - 1 },
+		"assumes 0 privacy units":              func(q *conclavev1.Selection) { q.Records = 0 },
+		"a selection among 2 candidates has 1": func(q *conclavev1.Selection) { q.Expected = q.Expected[:1] },
+		"a selection among 4 candidates has 2": func(q *conclavev1.Selection) { q.Complements = true },
+		"outside -4096 to 4096":                func(q *conclavev1.Selection) { q.Expected[1] = -roundtest.Unit - 1 },
 	} {
 		_, err := Parser(nil)(roundtest.SelectionRound("r", 1, roundtest.Units(0, 0), change), run,
 			func(uint64) (round.Sums, bool) {

@@ -26,11 +26,11 @@ func newTally(n int) []int64 {
 func tallyVotes(packed []byte, teachers, queries, classes int) ([]int64, error) {
 	row := votebits.Row(queries, classes)
 	if len(packed) > teachers*row {
-		return nil, fault.Oversizedf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers,
+		return nil, fault.Oversizedf("got %d bytes of votes, want %d teachers x %d bytes", len(packed), teachers,
 			row)
 	}
 	if len(packed) < teachers*row {
-		return nil, fmt.Errorf("%d bytes of votes where %d teachers x %d bytes were due", len(packed), teachers, row)
+		return nil, fmt.Errorf("got %d bytes of votes, want %d teachers x %d bytes", len(packed), teachers, row)
 	}
 	if used := queries * votebits.Width(classes) % 8; used != 0 {
 		padding := byte(0xff) << used

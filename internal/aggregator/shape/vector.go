@@ -38,11 +38,11 @@ func newVector(v *conclavev1.Vector, largest int64) (*vector, error) {
 	case v.GetBound() == 0 || v.GetBound() > uint64(largest):
 		return nil, fault.Invalidf("the bound of a sum is %d steps; use 1 to %d", v.GetBound(), largest)
 	case v.GetNorm() < conclavev1.Vector_NORM_L1 || v.GetNorm() > conclavev1.Vector_NORM_EACH:
-		return nil, fault.Invalidf("a sum whose bound is of norm %v; use one of L1, L2 and each", v.GetNorm())
+		return nil, fault.Invalidf("a sum whose bound has the norm %v; use L1, L2 or each", v.GetNorm())
 	case v.GetPer() != conclavev1.Vector_PER_UNIT && v.GetPer() != conclavev1.Vector_PER_TEACHER:
 		return nil, fault.Invalidf("a sum over %v; use units or teachers", v.GetPer())
 	case !(v.GetRate() > 0 && v.GetRate() <= 1):
-		return nil, fault.Invalidf("a sum over a sample of rate %v; use a probability, 1 where all are in it",
+		return nil, fault.Invalidf("a sum over a sample of rate %v; use a probability, or 1 for all units",
 			v.GetRate())
 	}
 	return &vector{
@@ -87,21 +87,21 @@ func (q *vector) Fits(uint32) error { return nil }
 func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64, error) {
 	sum := answer.GetSum()
 	if sum == nil {
-		return nil, fmt.Errorf("votes where a sum was asked")
+		return nil, fmt.Errorf("got votes, want a sum")
 	}
 	values := sum.GetValues()
 	if len(values) > q.entries {
-		return nil, fault.Oversizedf("a sum of %d entries where %d were asked", len(values), q.entries)
+		return nil, fault.Oversizedf("got a sum of %d entries, want %d", len(values), q.entries)
 	}
 	if len(values) < q.entries {
-		return nil, fmt.Errorf("a sum of %d entries where %d were asked", len(values), q.entries)
+		return nil, fmt.Errorf("got a sum of %d entries, want %d", len(values), q.entries)
 	}
 	// Entries are below 2^60 and at most 2^21 in number: float64 represents the norms with an error below the slack.
 	most := q.most(teachers)
 	var total, squares float64
 	for i, v := range values {
 		if v > most || v < -most || q.counts && v < 0 {
-			return nil, fault.OutOfRangef("entry %d of the sum is out of range: larger than %s can make it", i,
+			return nil, fault.OutOfRangef("entry %d of the sum is out of range: too large for %s", i,
 				q.contributors(teachers))
 		}
 		total += math.Abs(float64(v))
@@ -110,7 +110,7 @@ func (q *vector) Read(answer *conclavev1.WorkRequest, teachers uint32) ([]int64,
 	const slack = 1 + 1e-9
 	if q.norm == conclavev1.Vector_NORM_L2 && squares > float64(most)*float64(most)*slack ||
 		q.norm == conclavev1.Vector_NORM_L1 && total > float64(most)*slack {
-		return nil, fault.OutOfRangef("the sum is out of range: longer than %s can make it", q.contributors(teachers))
+		return nil, fault.OutOfRangef("the sum is out of range: its norm is too large for %s", q.contributors(teachers))
 	}
 	return values, nil
 }

@@ -105,7 +105,7 @@ func TestSumsOutOfRangeAreRejected(t *testing.T) {
 	}
 	votes := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{Teachers: 3}}}
 	if _, err := (&vector{entries: 2, bound: 10, norm: l2}).Read(votes, 3); err == nil ||
-		!strings.Contains(err.Error(), "votes where a sum was asked") {
+		!strings.Contains(err.Error(), "got votes, want a sum") {
 		t.Errorf("votes: %v", err)
 	}
 }

@@ -42,7 +42,7 @@ func GaussianSum(p privacy.Planned, bound int64) (*gnmax.GaussianSum, error) {
 
 // OtherMechanism is the error of a plan whose mechanism does not suit the kind of question.
 func OtherMechanism(p privacy.Planned, want ...privacy.Kind) error {
-	return fmt.Errorf("the plan answers %s by %s; use one of %v", p.Kind, p.Mechanism.Kind, want)
+	return fmt.Errorf("the plan answers %s with %s; use one of %v", p.Kind, p.Mechanism.Kind, want)
 }
 
 // CheckLaplace checks, with a draw that it discards, whether counts in a unit can be released for epsilon. An error

@@ -84,19 +84,19 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	}
 	switch {
 	case proto.Size(pb) > runspec.MaxBytes:
-		return nil, fault.Invalidf("run %q: its spec has %d bytes; %d are the most", pb.GetName(), proto.Size(pb),
+		return nil, fault.Invalidf("run %q: its spec has %d bytes; the maximum is %d", pb.GetName(), proto.Size(pb),
 			runspec.MaxBytes)
 	case !pipelinePattern.MatchString(pb.GetPipeline()):
-		return nil, fault.Invalidf("run %q: pipeline %q: a label has 1 to 32 small letters, digits and dashes",
+		return nil, fault.Invalidf("run %q: pipeline %q: use 1 to 32 small letters, digits and dashes",
 			pb.GetName(), fault.Word(pb.GetPipeline()))
 	case len(pb.GetEarlier()) > ledger.MaxEarlier:
-		return nil, fault.Invalidf("run %q goes on from %d runs; %d are the most", pb.GetName(), len(pb.GetEarlier()),
+		return nil, fault.Invalidf("run %q continues %d runs; the maximum is %d", pb.GetName(), len(pb.GetEarlier()),
 			ledger.MaxEarlier)
 	case runspec.CheckPurpose(pb.GetPurpose()) != nil:
 		return nil, fault.Invalidf("run %q: %w", pb.GetName(), runspec.CheckPurpose(pb.GetPurpose()))
 	case unknownFields(pb.ProtoReflect()):
-		return nil, fault.Invalidf("run %q: its spec has fields that this version does not know; install matching "+
-			"versions of student and aggregator", pb.GetName())
+		return nil, fault.Invalidf("run %q: its spec has unknown fields; install matching versions of student and "+
+			"aggregator", pb.GetName())
 	}
 	budget, err := runspec.Budget(pb)
 	if err != nil {
@@ -105,14 +105,14 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 	switch pb.GetGuarantee() {
 	case "data-independent":
 	case "data-dependent":
-		return nil, fault.Refusedf("run %q: the data-dependent guarantee is not offered; use data-independent",
+		return nil, fault.Refusedf("run %q: the data-dependent guarantee is not available; use data-independent",
 			pb.GetName())
 	default:
 		return nil, fault.Invalidf("run %q: guarantee %q is unknown; use data-independent", pb.GetName(),
 			pb.GetGuarantee())
 	}
 	if pb.GetTeachers() == 0 || pb.GetTeachers() > maxTeachers {
-		return nil, fault.Invalidf("run %q: %d teachers; a run has 1 to %d", pb.GetName(), pb.GetTeachers(),
+		return nil, fault.Invalidf("run %q: %d teachers; use 1 to %d", pb.GetName(), pb.GetTeachers(),
 			maxTeachers)
 	}
 	if q := pb.GetQuorum(); !(q > 0 && q <= 1) {
@@ -128,7 +128,8 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		return nil, fault.Invalidf("run %q: %w", pb.GetName(), err)
 	}
 	if len(plan) > maxPlan {
-		return nil, fault.Invalidf("run %q: its plan has %d entries; %d are the most: merge those that cost the same",
+		return nil, fault.Invalidf("run %q: its plan has %d entries; the maximum is %d: merge entries with the same "+
+			"cost",
 			pb.GetName(), len(plan), maxPlan)
 	}
 	for i, p := range plan {
@@ -137,8 +138,8 @@ func New(pb *conclavev1.RunSpec) (*Spec, error) {
 		}
 	}
 	if budget.Filter == privacy.FilterPLD && !plan.Fixed() {
-		return nil, fault.Invalidf("run %q: filter pld prices the whole plan beforehand, and the plan does not say "+
-			"how much of it will be asked: give each entry a count, and use no confident-gnmax", pb.GetName())
+		return nil, fault.Invalidf("run %q: filter pld prices the whole plan in advance, but the plan does not fix "+
+			"how much will be asked: give each entry a count, and do not use confident-gnmax", pb.GetName())
 	}
 	of := study.FromWire(pb.GetStudy())
 	if err := of.Validate(); err != nil {
@@ -169,7 +170,7 @@ func maskedOf(pb *conclavev1.RunSpec, plan privacy.Plan) (*masking.Group, error)
 		return nil, err
 	}
 	if pb.GetCoinVotes() {
-		return nil, errors.New("a baseline of nothing is not masked; leave out masked, or coin_votes")
+		return nil, errors.New("coin votes cannot be masked; leave out masked, or coin_votes")
 	}
 	return &g, masking.CheckPlan(plan)
 }
@@ -206,8 +207,7 @@ func drawable(p privacy.Planned) error {
 		err = drawableSum(p)
 	case privacy.SubsampledGaussian:
 		if p.Count == 0 {
-			return fmt.Errorf("sums over samples are accounted by plans alone, for without one they would count as "+
-				"all records; give %s a count", p.Kind)
+			return fmt.Errorf("sums over samples need a plan with counts; give %s a count", p.Kind)
 		}
 		if err = drawableSum(p); err == nil {
 			_, err = gnmax.NewRate(m.Rate)
@@ -237,14 +237,14 @@ func drawableSum(p privacy.Planned) error {
 // Pays returns the plan entry that a round of a kind names.
 func (s *Spec) Pays(kind string, planned uint32) (privacy.Planned, error) {
 	if uint64(planned) >= uint64(len(s.Plan)) {
-		return privacy.Planned{}, fault.Refusedf("run %q has a plan of %d entries, and the round names entry %d; "+
-			"open a run whose plan has what is asked",
+		return privacy.Planned{}, fault.Refusedf("run %q has a plan of %d entries, but the round uses entry %d; open "+
+			"a run whose plan includes the question",
 			s.PB.GetName(), len(s.Plan), planned)
 	}
 	p := s.Plan[planned]
 	if p.Kind != kind {
-		return privacy.Planned{}, fault.Refusedf("entry %d of the plan of run %q pays for %s, and the round asks for "+
-			"%s; open a run whose plan has it",
+		return privacy.Planned{}, fault.Refusedf("entry %d of the plan of run %q pays for %s, but the round asks for "+
+			"%s; open a run whose plan includes it",
 			planned, s.PB.GetName(), p.Kind, kind)
 	}
 	return p, nil

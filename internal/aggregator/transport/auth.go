@@ -79,7 +79,7 @@ func authorize(id certs.Identity, method string) error {
 		return fault.Deniedf("%s %q may not call %s; it is for certificates with role %s",
 			id.Role, id.Name, service, role)
 	case !known && service != healthpb.Health_ServiceDesc.ServiceName:
-		return fault.Errorf(codes.Unimplemented, "service %s is not offered here", service)
+		return fault.Errorf(codes.Unimplemented, "service %s is not available here", service)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func newChanges() changes {
 // check refuses a call of a peer that made too many changing calls.
 func (c changes) check(id certs.Identity, method string) error {
 	if rates := c[method]; rates != nil {
-		return rates.Check(id, "made too many calls that change something")
+		return rates.Check(id, "made too many calls that change state")
 	}
 	return nil
 }

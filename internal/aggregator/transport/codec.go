@@ -31,7 +31,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // unreadable marks bytes that cannot be decoded: gRPC passes on the text of a codec's error, but not the error.
-const unreadable = "the bytes are no message of this protocol"
+const unreadable = "the bytes are not a message of this protocol"
 
 // mostMessages bounds the messages and strings in a message, which may take a hundred times their size in memory. The
 // largest is a worker's list of its 1,000 started runs. The content of a round comes as bytes, which only nodes
@@ -63,11 +63,11 @@ func Broken(err error) error {
 		return err
 	case s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max"):
 		return fault.RejectCodef(fault.Oversized, codes.ResourceExhausted,
-			"a message of more than %d bytes, the most that one may have", MaxMessageBytes)
+			"the message is larger than the maximum of %d bytes", MaxMessageBytes)
 	case s.Code() == codes.Internal && strings.Contains(s.Message(), unreadable):
-		return fault.Rejectf(fault.Malformed, "a message that cannot be read: %s", unreadable)
+		return fault.Rejectf(fault.Malformed, "the message cannot be read: %s", unreadable)
 	case s.Code() == codes.Internal && strings.Contains(s.Message(), "compress"), s.Code() == codes.Unimplemented:
-		return fault.Rejectf(fault.Malformed, "a message in a compression that is not spoken here")
+		return fault.Rejectf(fault.Malformed, "the message uses an unsupported compression")
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 // errNoCertificate refuses a call without TLS, which the listener does not accept.
 var errNoCertificate = fault.Errorf(codes.Unauthenticated,
-	"the connection has no certificate; dial with a client certificate")
+	"the connection has no client certificate; connect with one")
 
 // gate is the TLS of the port. It bounds handshakes and the memory of connections, adds connections to the sessions,
 // and reports peers refused in the handshake, which no call ever sees.

@@ -37,10 +37,10 @@ const (
 )
 
 var (
-	errQuota = fault.Errorf(codes.ResourceExhausted, "the certificate's connections hold more than %d bytes of "+
-		"messages that are not whole or were not asked for; this one held the most of them", mostHeld)
-	errStopped = fault.Errorf(codes.Aborted, "a message stopped half sent: it was not whole within %v "+
-		"and as much for each MiB", eachMiB)
+	errQuota = fault.Errorf(codes.ResourceExhausted, "the certificate's connections have more than %d bytes of "+
+		"incomplete or unread messages; this connection has the most", mostHeld)
+	errStopped = fault.Errorf(codes.Aborted, "an incomplete message: it did not arrive within %v, plus as much for "+
+		"each MiB", eachMiB)
 )
 
 // quotas count what peers occupy of the port's memory, by certificate.
@@ -77,9 +77,9 @@ func (q *quotas) connect(raw net.Conn, by peer.Caller) (*conn, error) {
 	if open <= q.most {
 		return c, nil
 	}
-	why := fault.TooManyf("the certificate of %s has %d connections to the aggregator, the most that one may "+
-		"have (max_connections); close some, use several certificates, or have an operator raise max_connections in "+
-		"the aggregator's configuration", by.Name, q.most)
+	why := fault.TooManyf("the certificate of %s has %d connections to the aggregator, the maximum "+
+		"(max_connections); close some, use several certificates, or have the operator raise "+
+		"max_connections", by.Name, q.most)
 	q.tell([]*conn{c}, tooMany, why)
 	if open > q.most+mostRefused {
 		q.forget(c)

@@ -98,7 +98,7 @@ func (r *refusals) flush(end bool) {
 	}
 	r.mu.Unlock()
 	for reason, n := range due {
-		r.write(peer.Caller{}, auditlog.Entry{Reason: reason + ": connections that have no line of their own",
+		r.write(peer.Caller{}, auditlog.Entry{Reason: reason + ": connections without a line of their own",
 			Suppressed: n})
 	}
 }

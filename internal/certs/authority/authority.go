@@ -118,14 +118,14 @@ func read(dir string) (*x509.Certificate, crypto.Signer, error) {
 	certFile, keyFile := certs.AuthorityFiles(dir)
 	pair, err := pemfile.LoadPair(certFile, keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("no authority in %s, create one first: %w", dir, err)
+		return nil, nil, fmt.Errorf("no authority in %s; create one first: %w", dir, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	signer, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, nil, fmt.Errorf("%s: %w: not the certificate of an authority", certFile, certs.ErrMalformed)
+		return nil, nil, fmt.Errorf("%s: %w: it is not the certificate of an authority", certFile, certs.ErrMalformed)
 	}
 	return pair.Leaf, signer, nil
 }

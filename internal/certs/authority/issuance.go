@@ -41,8 +41,8 @@ func newIssuance(dir string, id certs.Identity, hosts []string, validity time.Du
 		return nil, err
 	}
 	if now.Add(validity).After(ca.NotAfter) {
-		return nil, fmt.Errorf("validity %v ends after the authority's own, on %s; ask for less,"+
-			" or create a new authority", validity, ca.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("validity %v ends after the authority's own, on %s; use a shorter one, or renew the "+
+			"authority", validity, ca.NotAfter.Format(time.DateOnly))
 	}
 	template := &x509.Certificate{
 		Subject:               id.Subject(),

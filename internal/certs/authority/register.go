@@ -47,8 +47,7 @@ func serialText(n *big.Int) string { return n.Text(16) }
 func parseSerial(text string) (*big.Int, error) {
 	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, ":", ""), 16)
 	if !ok || n.Sign() <= 0 || n.BitLen() > 160 {
-		return nil, fmt.Errorf("serial %q is not the number of a certificate; give hex digits,"+
-			" as `conclave site list` prints them", text)
+		return nil, fmt.Errorf("serial %q is not valid; give hex digits, as printed by `conclave site list`", text)
 	}
 	return n, nil
 }
@@ -97,8 +96,8 @@ func readRegister(dir string) (*register, error) {
 				r.path, number, certs.ErrMalformed, err)
 		}
 		if _, err := parseSerial(e.Serial); err != nil || e.Event != EventIssued && e.Event != EventRevoked {
-			return nil, fmt.Errorf("%s, line %d: %w: event %q of serial %q; restore the file from a backup,"+
-				" or use the version that wrote it", r.path, number, certs.ErrMalformed, e.Event, e.Serial)
+			return nil, fmt.Errorf("%s, line %d: %w: event %q of serial %q; restore the file from a backup, or use "+
+				"the program version that wrote it", r.path, number, certs.ErrMalformed, e.Event, e.Serial)
 		}
 		r.entries = append(r.entries, e)
 		raw = raw[end+1:]
@@ -152,12 +151,12 @@ func (r *register) mayHold(id certs.Identity, fingerprint string) error {
 			continue
 		}
 		if e.Role != id.Role || e.Name != id.Name {
-			return fmt.Errorf("the key of the request belongs to %s; each needs a key of its own: make a new request,"+
-				" with --new-key", certs.Identity{Role: e.Role, Name: e.Name})
+			return fmt.Errorf("the key of the request belongs to %s; each name needs its own key: make a new request "+
+				"with --new-key", certs.Identity{Role: e.Role, Name: e.Name})
 		}
 		if gone, ok := r.revocation(e.Serial); ok && gone.Reason != certs.ReasonSuperseded {
-			return fmt.Errorf("%w: certificate %s of this key was revoked on %s (%s), and the key with it;"+
-				" make a new request, with --new-key",
+			return fmt.Errorf("%w: certificate %s of this key was revoked on %s (%s), and so was the key; make a new "+
+				"request with --new-key",
 				certs.ErrRevoked, e.Serial, gone.Time.Format(time.DateOnly), gone.Reason)
 		}
 	}

@@ -202,8 +202,8 @@ func TestRevokeErrors(t *testing.T) {
 		what Revocation
 		says string
 	}{
-		"nobody":         {dir, Revocation{Name: "nobody"}, `no certificate of "nobody"`},
-		"several roles":  {dir, Revocation{Name: "north"}, "say which role"},
+		"nobody":         {dir, Revocation{Name: "nobody"}, `no valid certificate of "nobody"`},
+		"several roles":  {dir, Revocation{Name: "north"}, "give the role"},
 		"reason":         {dir, Revocation{Name: "lab", Reason: "mood"}, "superseded"},
 		"serial":         {dir, Revocation{Serial: "xyz"}, "hex digits"},
 		"zero":           {dir, Revocation{Serial: "0"}, "hex digits"},

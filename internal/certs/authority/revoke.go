@@ -94,10 +94,10 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("the register has no certificate of %q that is valid; look at `conclave site list`,"+
-			" or name it by its serial", what.Name)
+		return nil, fmt.Errorf("the register has no valid certificate of %q; see `conclave site list`, or give its "+
+			"serial", what.Name)
 	case len(roles) > 1:
-		return nil, fmt.Errorf("several roles have certificates of the name %q; say which role", what.Name)
+		return nil, fmt.Errorf("several roles have certificates with the name %q; give the role with --role", what.Name)
 	}
 	return found, nil
 }
@@ -139,8 +139,8 @@ func newLister(dir string, now time.Time) (*lister, error) {
 	}
 	if ca.KeyUsage&x509.KeyUsageCRLSign == 0 {
 		certFile, _ := certs.AuthorityFiles(dir)
-		return nil, fmt.Errorf("%s: %w: this authority was made without the right to sign lists"+
-			" of revoked certificates; `conclave certs ca --renew` gives it, everybody then needs the new ca.crt",
+		return nil, fmt.Errorf("%s: %w: this authority may not sign lists of revoked certificates; run `conclave "+
+			"certs ca --renew`, and distribute the new ca.crt",
 			certFile, certs.ErrWrongRole)
 	}
 	return &lister{ca: ca, signer: signer, path: certs.RevokedFile(dir), now: now}, nil
@@ -203,11 +203,11 @@ func (l *lister) before() (*x509.RevocationList, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the list that is to be replaced: %w", err)
+		return nil, fmt.Errorf("read the current list: %w", err)
 	}
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s: %w: no list in it; move it away to begin a new one from the register",
+		return nil, fmt.Errorf("%s: %w: it has no list; move it away to create a new one from the register",
 			l.path, certs.ErrMalformed)
 	}
 	list, err := x509.ParseRevocationList(block.Bytes)
@@ -215,7 +215,7 @@ func (l *lister) before() (*x509.RevocationList, error) {
 		err = list.CheckSignatureFrom(l.ca)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w; move it away to begin a new one from the register",
+		return nil, fmt.Errorf("%s: %w: %w; move it away to create a new one from the register",
 			l.path, certs.ErrMalformed, err)
 	}
 	if list.Number == nil {

@@ -25,7 +25,7 @@ func Sign(dir string, statement []byte) ([]byte, error) {
 	digest := sha256.Sum256(statement)
 	signature, err := signer.Sign(rand.Reader, digest[:], crypto.SHA256)
 	if err != nil {
-		return nil, fmt.Errorf("sign by the authority in %s: %w", dir, err)
+		return nil, fmt.Errorf("sign with the authority in %s: %w", dir, err)
 	}
 	return signature, nil
 }
@@ -33,7 +33,7 @@ func Sign(dir string, statement []byte) ([]byte, error) {
 // CheckStatement returns ErrStatement unless an authority signed the statement with [Sign].
 func CheckStatement(ca *x509.Certificate, statement, signature []byte) error {
 	if !ca.IsCA {
-		return fmt.Errorf("%w: the certificate of %s is none of an authority", ErrStatement, ca.Subject.CommonName)
+		return fmt.Errorf("%w: the certificate of %s is not that of an authority", ErrStatement, ca.Subject.CommonName)
 	}
 	if err := ca.CheckSignature(x509.ECDSAWithSHA256, statement, signature); err != nil {
 		return fmt.Errorf("%w: %w", ErrStatement, err)

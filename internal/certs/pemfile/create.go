@@ -43,7 +43,7 @@ func CreateKey(path string, key crypto.Signer) error {
 }
 
 func existsError(path string) error {
-	return fmt.Errorf("%s: %w; move it away first if it is to be replaced", path, certs.ErrExists)
+	return fmt.Errorf("%s: %w; to replace it, move it away first", path, certs.ErrExists)
 }
 
 // Create writes a new file. If the file exists, even because another process was faster, the error matches

@@ -18,7 +18,7 @@ import (
 func Read(path string) ([]byte, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w; check the path and that this user may read it", certs.ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w; check the path and the permissions", certs.ErrMissing, err)
 	}
 	return raw, nil
 }
@@ -64,10 +64,10 @@ func LoadPair(certFile, keyFile string) (tls.Certificate, error) {
 func LoadKey(path string) (crypto.Signer, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w; nothing is there to be renewed: make a first request", certs.ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w; there is nothing to renew: make a first request", certs.ErrMissing, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w; check that this user may read it", certs.ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w; check the permissions", certs.ErrMissing, err)
 	}
 	block, _ := pem.Decode(raw)
 	if block == nil {

@@ -41,8 +41,8 @@ func Install(dir string, role certs.Role, name string, certificate, authority []
 	case err != nil:
 		return files, fmt.Errorf("%w: %w; give the authority's certificate with --ca", certs.ErrMissing, err)
 	case authority != nil && !bytes.Equal(authority, held):
-		return files, fmt.Errorf("%s: %w, and is another one than --ca names;"+
-			" to change the authority put both certificates into it", files.CA, certs.ErrExists)
+		return files, fmt.Errorf("%s: %w, and differs from --ca; to change the authority, put both certificates into "+
+			"this file", files.CA, certs.ErrExists)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(held) {
@@ -53,7 +53,7 @@ func Install(dir string, role certs.Role, name string, certificate, authority []
 		usage = x509.ExtKeyUsageServerAuth
 	}
 	if err := certs.VerifyChain([]*x509.Certificate{cert}, roots, usage, time.Now()); err != nil {
-		return files, fmt.Errorf("the certificate against %s: %w", files.CA, err)
+		return files, fmt.Errorf("verify the certificate with %s: %w", files.CA, err)
 	}
 	return files, place(files, cert, held)
 }

@@ -36,14 +36,14 @@ func New(dir string, role certs.Role, name string, hosts []string, choice KeyCho
 		return nil, err
 	}
 	if role != certs.RoleAggregator && len(hosts) > 0 {
-		return nil, fmt.Errorf("only an aggregator has hosts, and this is a %s; leave them out", role)
+		return nil, fmt.Errorf("hosts are for aggregators only, and this is a %s; leave them out", role)
 	}
 	ips, names, err := certs.SplitHosts(role, hosts)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the folder of the site's certificate: %w", err)
+		return nil, fmt.Errorf("create the folder for the site's certificate: %w", err)
 	}
 	files := certs.FilesAtSite(dir, role, name)
 	key, err := chosenKey(files, choice)
@@ -69,7 +69,7 @@ func chosenKey(files certs.SiteFiles, choice KeyChoice) (crypto.Signer, error) {
 	path := files.Key
 	if choice == NextKey {
 		if _, err := os.Stat(files.Key); err != nil {
-			return nil, fmt.Errorf("%w: %w; nothing is there to be renewed: make a first request",
+			return nil, fmt.Errorf("%w: %w; there is nothing to renew: make a first request",
 				certs.ErrMissing, err)
 		}
 		path = files.NextKey

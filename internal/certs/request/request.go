@@ -74,12 +74,12 @@ func Parse(raw []byte) (*Request, error) {
 	block, rest := pem.Decode(raw)
 	switch {
 	case block == nil:
-		return nil, refuse("no PEM block in it; send the file that `conclave site request` wrote")
+		return nil, refuse("it has no PEM block; send the file that `conclave site request` wrote")
 	case block.Type != pemfile.CertificateRequest:
-		return nil, refuse("it is a %q, not a %q; send the file that `conclave site request` wrote,"+
-			" and never a key", block.Type, pemfile.CertificateRequest)
+		return nil, refuse("it is a %q, not a %q; send the file that `conclave site request` wrote, never a "+
+			"key", block.Type, pemfile.CertificateRequest)
 	case len(bytes.TrimSpace(rest)) > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("-----BEGIN")):
-		return nil, refuse("it contains something else; send the file as `conclave site request` wrote it")
+		return nil, refuse("it has extra content; send the file as `conclave site request` wrote it")
 	}
 	return parse(block.Bytes)
 }
@@ -105,7 +105,7 @@ func parse(der []byte) (*Request, error) {
 	switch key := csr.PublicKey.(type) {
 	case *ecdsa.PublicKey:
 		if key.Curve.Params().BitSize < 256 {
-			return nil, refuse("its key is on the curve %s; use P-256 or a longer one", key.Curve.Params().Name)
+			return nil, refuse("its key is on the curve %s; use P-256, P-384 or P-521", key.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
 	default:
@@ -157,7 +157,7 @@ func onlyExtensions(tbs []byte) error {
 			return refuse("attribute %d is malformed", i+1)
 		}
 		if !a.ID.Equal(oidExtensionRequest) {
-			return refuse("it carries %s; ask for an identity and nothing else",
+			return refuse("it has %s; request only an identity",
 				named(attributeNames, "attribute", a.ID))
 		}
 		if i > 0 || len(a.Values) != 1 {
@@ -179,7 +179,7 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 	var names []asn1.RawValue
 	for _, e := range extensions {
 		if !e.Id.Equal(oidSubjectAltName) {
-			return refuse("it asks for %s; ask for an identity and nothing else",
+			return refuse("it asks for %s; request only an identity",
 				named(extensionNames, "extension", e.Id))
 		}
 		if rest, err := asn1.Unmarshal(e.Value, &names); err != nil || len(rest) > 0 {
@@ -202,14 +202,13 @@ func (q *Request) readNames(extensions []pkix.Extension) error {
 			}
 			hosts = append(hosts, net.IP(n.Bytes).String())
 		case 1:
-			return refuse("it names the mail address %q; ask for an identity and nothing else", n.Bytes)
+			return refuse("it has the mail address %q; request only an identity", n.Bytes)
 		default:
-			return refuse("it has a name of kind %d, which is neither URI nor host;"+
-				" ask for an identity and nothing else", n.Tag)
+			return refuse("it has a name of kind %d, which is neither URI nor host; request only an identity", n.Tag)
 		}
 	}
 	if len(uris) != 1 {
-		return refuse("it names %d URIs %q; want one, %s://<role>/<name>", len(uris), uris, certs.Scheme)
+		return refuse("it has %d URIs %q; want one, %s://<role>/<name>", len(uris), uris, certs.Scheme)
 	}
 	return q.setNames(uris[0], hosts)
 }
@@ -230,7 +229,7 @@ func (q *Request) setNames(uri string, hosts []string) error {
 		return fmt.Errorf("%w: %w", ErrNotAcceptable, err)
 	}
 	if q.Identity.Role != certs.RoleAggregator && len(hosts) > 0 {
-		return refuse("it names the host %q, but only an aggregator has hosts and this is a %s", hosts[0],
+		return refuse("it has the host %q, but hosts are for aggregators only, and this is a %s", hosts[0],
 			q.Identity.Role)
 	}
 	if _, _, err := certs.SplitHosts(q.Identity.Role, hosts); err != nil {
@@ -259,11 +258,11 @@ func (q *Request) checkSubject(s pkix.Name) error {
 func (q *Request) CheckFingerprint(told string) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) != len(q.Fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {
-		return fmt.Errorf("fingerprint %q is not one; give all %d hex digits that `conclave site request` printed",
+		return fmt.Errorf("%q is not a fingerprint; give all %d hex digits that `conclave site request` printed",
 			told, len(q.Fingerprint))
 	}
 	if plain != q.Fingerprint {
-		return fmt.Errorf("the request has another key: its fingerprint is %s; do not approve it",
+		return fmt.Errorf("the request has another key, with the fingerprint %s; do not approve it",
 			certs.SpellFingerprint(q.Fingerprint))
 	}
 	return nil

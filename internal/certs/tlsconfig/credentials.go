@@ -140,8 +140,8 @@ func (c *Credentials) checkOwn(m *material) error {
 		return nil
 	}
 	if err := c.revoked.good.Load().check(keyOf(m.pair.Leaf)); err != nil {
-		return fmt.Errorf("%s, this process's own certificate: %w by the list %s; put one with a new key in its place"+
-			" (`conclave site request --renew --new-key`)", c.files.Cert, err, c.files.Revoked)
+		return fmt.Errorf("%s, this process's own certificate: %w by the list %s; replace it with one for a new key "+
+			"(`conclave site request --renew --new-key`)", c.files.Cert, err, c.files.Revoked)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type material struct {
 func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ...certs.Role) (*material, error) {
 	for _, field := range []struct{ name, path string }{{"ca", f.CA}, {"cert", f.Cert}, {"key", f.Key}} {
 		if field.path == "" {
-			return nil, fmt.Errorf("%w: %s is not set; name the PEM file", certs.ErrMissing, field.name)
+			return nil, fmt.Errorf("%w: %s is not set; give the PEM file", certs.ErrMissing, field.name)
 		}
 	}
 	rootsPEM, err := pemfile.Read(f.CA)
@@ -46,7 +46,7 @@ func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ..
 		return nil, fmt.Errorf("%s: %w", f.Cert, err)
 	}
 	if !slices.Contains(roles, identity.Role) {
-		return nil, fmt.Errorf("%s: %w: it is for %s, needed is one of %v; use the file issued for that role",
+		return nil, fmt.Errorf("%s: %w: it is for %s, want one of %v; use the file issued for that role",
 			f.Cert, certs.ErrWrongRole, identity, roles)
 	}
 	chain := []*x509.Certificate{pair.Leaf}
@@ -58,7 +58,7 @@ func loadMaterial(f certs.Files, now time.Time, usage x509.ExtKeyUsage, roles ..
 		chain = append(chain, c)
 	}
 	if err := certs.VerifyChain(chain, roots, usage, now); err != nil {
-		return nil, fmt.Errorf("%s against %s: %w", f.Cert, f.CA, err)
+		return nil, fmt.Errorf("verify %s with %s: %w", f.Cert, f.CA, err)
 	}
 	return &material{pair: pair, roots: roots, authorities: pemfile.Certificates(rootsPEM)}, nil
 }

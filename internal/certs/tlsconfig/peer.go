@@ -26,7 +26,7 @@ func (p *Peer) Expires() time.Time { return p.notAfter }
 func (c *Credentials) Check(p *Peer) error {
 	now := c.now()
 	if now.After(p.notAfter) {
-		return fmt.Errorf("%w: it ended on %s; dial again with a new one",
+		return fmt.Errorf("%w: it expired on %s; connect again with a new one",
 			certs.ErrExpired, p.notAfter.UTC().Format(time.RFC3339))
 	}
 	return c.checkRevoked(p, now)

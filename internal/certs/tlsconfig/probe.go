@@ -48,7 +48,7 @@ func probe(ctx context.Context, address string, config *tls.Config, within limit
 		errors.Is(err, certs.ErrWrongRole), errors.Is(err, certs.ErrNoIdentity), errors.Is(err, certs.ErrRevoked):
 		return err
 	case errors.As(err, new(tls.RecordHeaderError)):
-		return fmt.Errorf("%s does not speak TLS: %w; name the aggregator's own port", address, err)
+		return fmt.Errorf("%s does not use TLS: %w; give the aggregator's own port", address, err)
 	}
 	return nil // all is well, or the connection broke
 }
@@ -76,7 +76,7 @@ func refusal(address string, alert error) error {
 		return fmt.Errorf("%w: %w (%w); ask the aggregator's operator for a new one, or check the clocks",
 			ErrRejected, certs.ErrExpired, alert)
 	case strings.Contains(text, "bad certificate"):
-		return fmt.Errorf("%w (%w): it was revoked, or names no role; ask the aggregator's operator",
+		return fmt.Errorf("%w (%w): it was revoked or has no role; ask the aggregator's operator",
 			ErrRejected, alert)
 	case strings.Contains(text, "certificate"), strings.Contains(text, "access denied"):
 		return fmt.Errorf("%w (%w); ask the aggregator's operator for a certificate of its authority",
@@ -84,5 +84,5 @@ func refusal(address string, alert error) error {
 	case strings.Contains(text, "internal error"):
 		return nil // its own files are not in order, and may be fixed
 	}
-	return fmt.Errorf("%s refuses the connection: %w; name the aggregator's own port", address, alert)
+	return fmt.Errorf("%s refused the connection: %w; give the aggregator's own port", address, alert)
 }

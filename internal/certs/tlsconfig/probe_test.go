@@ -123,7 +123,7 @@ func TestProbe(t *testing.T) {
 		{"no certificate", speaks(good), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13,
 			NextProtos: protocols}, ErrRejected, "certificate required"},
 
-		{"server of another authority", speaks(foreign), client, certs.ErrForeign, "one authority on both sides"},
+		{"server of another authority", speaks(foreign), client, certs.ErrForeign, "the same authority on both sides"},
 		{"server's certificate expired", speaks(oldServer), agedClient, certs.ErrExpired, "127.0.0.1"},
 		{"server of another address", speaks(good), testkit.Value(Client(f, "127.0.0.2")), certs.ErrWrongHost,
 			"127.0.0.2"},
@@ -134,8 +134,8 @@ func TestProbe(t *testing.T) {
 			_, _ = bufio.NewReader(c).Peek(1)
 			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 			awaitEnd(c)
-		}, client, nil, "does not speak TLS"},
-		{"TLS 1.2 only", speaks(tls12), client, nil, "refuses the connection"},
+		}, client, nil, "does not use TLS"},
+		{"TLS 1.2 only", speaks(tls12), client, nil, "refused the connection"},
 
 		{"server with troubles of its own", speaks(broken), client, nil, ""},
 		{"server that hangs up", func(net.Conn) {}, client, nil, ""},

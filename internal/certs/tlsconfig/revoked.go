@@ -89,8 +89,8 @@ func (f *revokedFile) look() error {
 	info, err := os.Stat(f.path)
 	switch {
 	case err != nil:
-		f.read, f.problem = nil, fmt.Errorf("%w: %w; put the authority's revoked.crl there, or take tls.revoked out of"+
-			" the configuration", certs.ErrList, err)
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; copy the authority's revoked.crl there, or remove tls.revoked "+
+			"from the configuration", certs.ErrList, err)
 	case f.read == nil || !os.SameFile(info, f.read) || info.Size() != f.read.Size() ||
 		!info.ModTime().Equal(f.read.ModTime()):
 		// The file's time comes first, so that a change during the read is seen next time.
@@ -108,7 +108,7 @@ func (f *revokedFile) look() error {
 func (f *revokedFile) load(info os.FileInfo) {
 	raw, err := os.ReadFile(f.path)
 	if err != nil {
-		f.read, f.problem = nil, fmt.Errorf("%w: %w; check that this user may read it", certs.ErrList, err)
+		f.read, f.problem = nil, fmt.Errorf("%w: %w; check the permissions", certs.ErrList, err)
 		return
 	}
 	f.read = info
@@ -134,7 +134,7 @@ func parseLists(raw []byte, authorities []*x509.Certificate) (*revoked, error) {
 			break
 		}
 		if block.Type != pemfile.RevocationList {
-			return nil, fmt.Errorf("it holds a %q; give the authority's revoked.crl", block.Type)
+			return nil, fmt.Errorf("it contains a %q; use the authority's revoked.crl", block.Type)
 		}
 		lists = append(lists, block.Bytes)
 	}
@@ -145,7 +145,7 @@ func parseLists(raw []byte, authorities []*x509.Certificate) (*revoked, error) {
 	for _, der := range lists {
 		list, err := x509.ParseRevocationList(der)
 		if err != nil {
-			return nil, fmt.Errorf("no list can be read from it (%w); give the authority's revoked.crl", err)
+			return nil, fmt.Errorf("it has no readable list (%w); use the authority's revoked.crl", err)
 		}
 		if err := r.add(list, authorities); err != nil {
 			return nil, err
@@ -159,18 +159,19 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 		return bytes.Equal(ca.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(ca) == nil
 	})
 	if by < 0 {
-		return fmt.Errorf("%w: %q, which did not sign it or is not in tls.ca, or may not sign lists"+
-			" (`conclave certs ca --renew`)", certs.ErrForeign, list.Issuer)
+		return fmt.Errorf("%w: %q did not sign it, is not in tls.ca, or may not sign lists (`conclave certs ca "+
+			"--renew`)", certs.ErrForeign, list.Issuer)
 	}
 	if list.NextUpdate.IsZero() || list.Number == nil {
-		return fmt.Errorf("the list of %q does not say until when it holds, or has no number", list.Issuer)
+		return fmt.Errorf("the list of %q has no expiry or no number", list.Issuer)
 	}
 	if slices.ContainsFunc(list.Extensions, func(e pkix.Extension) bool { return e.Critical }) {
-		return fmt.Errorf("the list of %q is a part of one (it has a critical extension); give the whole", list.Issuer)
+		return fmt.Errorf("the list of %q is incomplete (it has a critical extension); use the complete "+
+			"list", list.Issuer)
 	}
 	issuer := string(list.RawIssuer)
 	if r.numbers[issuer] != nil {
-		return fmt.Errorf("it holds two lists of %q", list.Issuer)
+		return fmt.Errorf("it has two lists of %q", list.Issuer)
 	}
 	r.numbers[issuer] = list.Number
 	if r.until.IsZero() || list.NextUpdate.Before(r.until) {
@@ -185,7 +186,7 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 // holds refuses lists that should have been replaced by a moment.
 func (r *revoked) holds(at time.Time) error {
 	if at.After(r.until) {
-		return fmt.Errorf("%w: it was to be replaced by %s; write a new one with `conclave site crl`", certs.ErrList,
+		return fmt.Errorf("%w: it expired on %s; write a new one with `conclave site crl`", certs.ErrList,
 			r.until.Format(time.RFC3339))
 	}
 	return nil
@@ -215,14 +216,14 @@ func (r *revoked) since(numbers map[string]*big.Int) error {
 }
 
 func errOlder(now, before *big.Int) error {
-	return fmt.Errorf("its number is %v, that of the list before %v: it is an older one; copy the newest", now, before)
+	return fmt.Errorf("its number is %v, but the previous list had %v: it is older; copy the newest list", now, before)
 }
 
 // covers refuses a certificate whose authority has no list here.
 func (r *revoked) covers(key certificateKey) error {
 	if r.numbers[key.issuer] == nil {
-		return fmt.Errorf("%w: it has no list of the authority that issued the certificate;"+
-			" put the lists of all authorities into one file", certs.ErrList)
+		return fmt.Errorf("%w: it has no list from the authority that issued the certificate; put the lists of all "+
+			"authorities into one file", certs.ErrList)
 	}
 	return nil
 }

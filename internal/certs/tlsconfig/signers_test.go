@@ -64,7 +64,7 @@ func TestWhoseSignaturesCount(t *testing.T) {
 	testkit.Must(t, next.Check(by, now)) // it does not know the numbers yet
 	next.Since(numbers)
 	for _, s := range []*tlsconfig.Signers{listed, next} {
-		if err := s.Check(by, now); !errors.Is(err, certs.ErrList) || !strings.Contains(err.Error(), "an older one") {
+		if err := s.Check(by, now); !errors.Is(err, certs.ErrList) || !strings.Contains(err.Error(), "it is older") {
 			t.Errorf("with an older list: %v, want ErrList", err)
 		}
 	}

@@ -69,7 +69,7 @@ func (c *Credentials) ServerTLS() *tls.Config {
 // checked and reloaded as in [Server].
 func Client(f certs.Files, serverName string) (*tls.Config, error) {
 	if serverName == "" {
-		return nil, errors.New("the server's host name is not set; use the host part of the address dialled")
+		return nil, errors.New("the server's host name is not set; use the host part of its address")
 	}
 	c, err := NewClientCredentials(f)
 	if err != nil {
@@ -116,15 +116,15 @@ func (c *Credentials) ClientTLS(serverName string) *tls.Config {
 
 func verifyServer(state tls.ConnectionState, roots *x509.CertPool, serverName string, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
-		return fmt.Errorf("%w: the server presented no certificate", certs.ErrNoIdentity)
+		return fmt.Errorf("%w: the server has no certificate", certs.ErrNoIdentity)
 	}
 	leaf := state.PeerCertificates[0]
 	if err := certs.VerifyChain(state.PeerCertificates, roots, x509.ExtKeyUsageServerAuth, now); err != nil {
 		return fmt.Errorf("certificate of server %s: %w", serverName, err)
 	}
 	if err := leaf.VerifyHostname(serverName); err != nil {
-		return fmt.Errorf("certificate of server %s: %w (%w); dial it by a name in its certificate,"+
-			" or issue one with this name",
+		return fmt.Errorf("certificate of server %s: %w (%w); connect to a name in its certificate, or issue one "+
+			"with this name",
 			serverName, certs.ErrWrongHost, err)
 	}
 	id, err := certs.IdentityOf(leaf)

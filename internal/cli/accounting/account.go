@@ -16,9 +16,9 @@ import (
 func accountCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account --events FILE --delta D [--format json]",
-		Short: "compute what releases cost together",
+		Short: "compute the total cost of releases",
 	}
-	path := c.Flags().String("events", "", "`file` with a JSON list of events, - for standard input")
+	path := c.Flags().String("events", "", "`file` with a JSON list of events; - reads standard input")
 	delta := c.Flags().Float64("delta", 0, "delta of the claim, between 0 and 1")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
@@ -100,7 +100,7 @@ func printAccount(a accountAnswer) {
 	if a.DataDependent == nil {
 		return
 	}
-	fmt.Println("for these votes only, and as private as they are (do not publish):")
+	fmt.Println("for these votes only, and as private as the votes (do not publish):")
 	fmt.Printf("  %-16s %s\n", "rdp", figure(a.DataDependent.RDP))
 	fmt.Printf("  %-16s %s\n", "pategan_moments", figure(a.DataDependent.PATEGANMoments))
 }

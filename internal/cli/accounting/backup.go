@@ -19,15 +19,15 @@ import (
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup --config FILE --out FILE",
-		Short: "copy the ledger and all that an external etcd has besides into a file",
-		Long: "Needs a user of etcd who may read the prefix, and no other right. Copies at one moment, also while " +
-			"aggregators write. What is spent afterwards is not in the file: read docs/backup.md before a restore.",
+		Short: "copy the ledger and all other keys of an external etcd to a file",
+		Long: "Needs an etcd user that may read the prefix, and no other right. It copies one revision, also while " +
+			"aggregators write. Later spending is not in the file: read docs/backup.md before a restore.",
 	}
-	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
-	out := c.Flags().String("out", "", "file to write, which must not be there")
+	config := c.Flags().String("config", "", "an aggregator's file, whose etcd section is used")
+	out := c.Flags().String("out", "", "file to write; it must not exist")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *out == "" {
-			return cli.Misuse("--config and --out: name the aggregator's file, and the file to write")
+			return cli.Misuse("--config and --out: give the aggregator's file and the file to write")
 		}
 		return withStore(c.Context(), *config, func(ctx context.Context, store *coordinator.Store) error {
 			return writeBackup(ctx, store, *out)
@@ -40,14 +40,14 @@ func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore --config FILE --from FILE",
 		Short: "put a backup of the ledger into an empty etcd",
-		Long: "Only with all aggregators stopped, and only where the ledger is lost: what was spent since the backup " +
-			"is forgotten. docs/backup.md says what to compare before anybody asks again.",
+		Long: "Only if the ledger is lost, and with all aggregators stopped: spending since the backup is forgotten. " +
+			"docs/backup.md says what to compare before new runs start.",
 	}
-	config := c.Flags().String("config", "", "file of an aggregator, of which etcd is read")
-	from := c.Flags().String("from", "", "file of conclave ledger backup")
+	config := c.Flags().String("config", "", "an aggregator's file, whose etcd section is used")
+	from := c.Flags().String("from", "", "file that conclave ledger backup wrote")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *from == "" {
-			return cli.Misuse("--config and --from: name the aggregator's file, and the backup")
+			return cli.Misuse("--config and --from: give the aggregator's file and the backup")
 		}
 		return withStore(c.Context(), *config, func(ctx context.Context, store *coordinator.Store) error {
 			return readBackup(ctx, store, *from)
@@ -71,7 +71,7 @@ func withStore(ctx context.Context, path string, do func(context.Context, *coord
 // writeBackup writes a complete file that only its owner can read, or none.
 func writeBackup(ctx context.Context, store *coordinator.Store, path string) (err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out: %s is already there; name another file", path)
+		return fmt.Errorf("--out: %s already exists; give another file", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
@@ -107,7 +107,7 @@ func readBackup(ctx context.Context, store *coordinator.Store, path string) erro
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	fmt.Printf("%s: %d keys are restored; compare the ledger with the newest certificate before an aggregator starts\n",
+	fmt.Printf("%s: restored %d keys; compare the ledger with the newest certificate before you start an aggregator\n",
 		path, sum.Keys)
 	return nil
 }

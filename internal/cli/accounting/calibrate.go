@@ -39,24 +39,24 @@ type calibrateFlags struct {
 func calibrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate --kind KIND --epsilon E --delta D (--queries N | --noise X) [--format json]",
-		Short: "find the least noise, or the most queries, for a budget",
+		Short: "find the minimum noise or the maximum number of queries for a budget",
 	}
 	var o calibrateFlags
 	f := c.Flags()
 	f.StringVar(&o.kind, "kind", "gnmax", "mechanism: "+kindNames())
 	f.Float64Var(&o.epsilon, "epsilon", 0, "target epsilon, above 0")
 	f.Float64Var(&o.delta, "delta", 0, "target delta, between 0 and 1")
-	f.Int64Var(&o.queries, "queries", 0, "find the least noise for this number of queries")
-	f.Float64Var(&o.noise, "noise", 0, "find the most queries for this noise: sigma, noise multiplier, lambda or "+
-		"epsilon of one query, for kinds that have it")
+	f.Int64Var(&o.queries, "queries", 0, "find the minimum noise for this number of queries")
+	f.Float64Var(&o.noise, "noise", 0, "find the maximum number of queries for this noise: sigma, noise multiplier, "+
+		"lambda or epsilon of one query, depending on the kind")
 	f.Float64Var(&o.sensitivity, "sensitivity", 1,
-		"for gaussian: L2 sensitivity; for the others: at how many sites a unit may be")
-	f.Float64Var(&o.rate, "rate", 0, "for subsampled-gaussian: probability of a unit to be in a sample")
-	f.Float64Var(&o.threshold, "threshold", 0, "for confident-gnmax: votes that an answer needs")
+		"for gaussian: L2 sensitivity; otherwise: number of sites at which a unit may be")
+	f.Float64Var(&o.rate, "rate", 0, "for subsampled-gaussian: probability that a unit is in a sample")
+	f.Float64Var(&o.threshold, "threshold", 0, "for confident-gnmax: votes required for an answer")
 	f.Float64Var(&o.thresholdNoise, "threshold-noise", 3,
 		"for confident-gnmax: noise of the test as a multiple of the answer's noise")
 	f.IntVar(&o.classes, "classes", 2, "for votes: number of classes")
-	f.Float64Var(&o.survive, "survive", 0.95, "for votes: probability with which a unanimous vote survives the noise")
+	f.Float64Var(&o.survive, "survive", 0.95, "for votes: probability that a unanimous vote survives the noise")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := o.check(c.Flags()); err != nil {
@@ -74,14 +74,14 @@ func (o *calibrateFlags) check(f *pflag.FlagSet) error {
 		return cli.Misuse("--kind %q: use one of %s", o.kind, kindNames())
 	}
 	if f.Changed("queries") == f.Changed("noise") {
-		return cli.Misuse("give either --queries, to find the noise, or --noise, to find the number of queries")
+		return cli.Misuse("give either --queries to find the noise, or --noise to find the number of queries")
 	}
 	for name, of := range map[string]privacy.Kind{
 		"rate": privacy.SubsampledGaussian, "threshold": privacy.ConfidentGNMax,
 		"threshold-noise": privacy.ConfidentGNMax,
 	} {
 		if f.Changed(name) && of != kind {
-			return cli.Misuse("--%s belongs to %s, not to %s", name, of, kind)
+			return cli.Misuse("--%s is for %s, not for %s", name, of, kind)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func printCalibrated(c calibrated, classes int, survive float64) {
 	fmt.Printf("\ncost epsilon %.9g of %g at delta %g (%s)\n", c.Claim.Epsilon, c.Epsilon, c.Delta, c.Claim.Accountant)
 	printTelling(c.Telling, meaning.Guarantee{Epsilon: c.Epsilon, Delta: c.Delta})
 	if c.Unanimous != nil {
-		fmt.Printf("a vote of %d classes that is unanimous survives with probability %g from %d teachers on\n",
+		fmt.Printf("a unanimous vote of %d classes survives with probability %g if there are at least %d teachers\n",
 			classes, survive, *c.Unanimous)
 	}
 }

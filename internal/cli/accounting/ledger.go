@@ -30,10 +30,10 @@ func ledgerCommand() *cobra.Command {
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
-		Short: "verify a ledger and that a certificate agrees with it",
+		Short: "verify a ledger, and that a certificate agrees with it",
 	}
-	path := c.Flags().String("ledger", "", "ledger.jsonl to verify")
-	certificate := c.Flags().String("certificate", "", "certificate.json to verify against the ledger")
+	path := c.Flags().String("ledger", "", "the ledger.jsonl to verify")
+	certificate := c.Flags().String("certificate", "", "the certificate.json to verify against the ledger")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *path == "" {
@@ -71,21 +71,21 @@ func verify(path, certificatePath, format string) error {
 	if format == "json" {
 		return printVerification(v, stated, unknown)
 	}
-	fmt.Printf("%s holds: %d entries, head %s\n", path, v.Entries, v.Head)
+	fmt.Printf("%s is valid: %d entries, head %s\n", path, v.Entries, v.Head)
 	fmt.Printf("dataset %s, unit %s%s: all runs spent epsilon %.6f (%s)\n",
 		v.Dataset, v.Unit, meaning.At(v.Budget.Overlap), v.Price.Epsilon, v.Price.Accountant)
 	used, filter, err := filtered(v)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("budget (%g, %g): by its filter %s epsilon %.6f of it is used\n",
+	fmt.Printf("budget (%g, %g): filter %s counts epsilon %.6f as used\n",
 		v.Budget.Epsilon, v.Budget.Delta, filter, used)
 	fmt.Println(certificate.SpentNote)
 	for _, name := range slices.Sorted(maps.Keys(v.Runs)) {
 		r := v.Runs[name]
 		state := ""
 		if r.Abandoned > 0 {
-			state = fmt.Sprintf(", %d given up after nodes were asked", r.Abandoned)
+			state = fmt.Sprintf(", %d abandoned after nodes were asked", r.Abandoned)
 		}
 		if !r.Closed {
 			state += ", still open"
@@ -98,13 +98,14 @@ func verify(path, certificatePath, format string) error {
 	if certificatePath != "" {
 		fmt.Printf("%s agrees with it\n", certificatePath)
 		if len(earlier) > 0 {
-			fmt.Printf("it covers run %s too, and claims what the filter says: "+
-				"runs that were chosen by what others had answered cost that, not less\n", strings.Join(earlier, ", "))
+			fmt.Printf("it also covers run %s; its epsilon is the filter's figure, because these runs may depend on "+
+				"each other's answers\n", strings.Join(earlier, ", "))
 		}
 		if unknown != nil {
-			fmt.Printf("the ledger proves its figures, but not what was released: %v\n", unknown)
+			fmt.Printf("the ledger proves these figures, but this program cannot check what was released: "+
+				"%v\n", unknown)
 		}
-		fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(stated, ", "))
+		fmt.Printf("stated in the certificate, not proven by a ledger: %s\n", strings.Join(stated, ", "))
 	}
 	return nil
 }
@@ -115,8 +116,8 @@ func printMasked(run string, g *masking.Group) {
 		return
 	}
 	n := len(g.Members)
-	fmt.Printf("run %s: summed under masks of %d sites, of which %d may collude with the aggregator; a sum opened "+
-		"with %d or more. Each site drew 1/%d of the variance that is needed: noise factor %.6g with all of them\n",
+	fmt.Printf("run %s: masked sums of %d sites; up to %d of them may collude with the aggregator; a sum needs %d "+
+		"sites. Each site drew 1/%d of the required variance: noise factor %.6g if all take part\n",
 		run, n, g.Colluding, g.Quorum, g.Honest(), g.Surplus(n))
 	for _, m := range g.Members {
 		fmt.Printf("  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))

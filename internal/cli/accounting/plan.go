@@ -15,20 +15,20 @@ import (
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan --run run.yaml [--site-teachers N] [--format json]",
-		Short: "show what a run will spend and what leaves a node",
+		Short: "show what a run will spend, and what leaves a node",
 	}
 	var node run.Node
 	f := c.Flags()
-	path := f.String("run", "", "run.yaml to plan; nothing is asked or spent")
+	path := f.String("run", "", "the run.yaml to plan; nothing is asked or spent")
 	f.IntVar(&node.Teachers, "site-teachers", 0,
-		"teachers of the node whose messages are shown; 0 means all of the run's")
+		"number of teachers of the node whose messages are shown; 0: all teachers of the run")
 	f.StringVar(&node.Dataset, "dataset", "dataset", "name of the dataset in the node's messages")
 	f.StringVar(&node.Site, "site", "site", "name of the site in the node's messages")
 	f.StringVar(&node.Node, "node", "1", "name of the node in its messages")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *path == "" {
-			return cli.Misuse("--run: name a run.yaml")
+			return cli.Misuse("--run: give a run.yaml")
 		}
 		forecast, err := plan(*path, node)
 		if err != nil {
@@ -75,11 +75,11 @@ func printForecast(f *run.Forecast) {
 		fmt.Println("releases:")
 	default:
 		fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
-		fmt.Printf("at this noise the budget admits %d queries\n", f.Admitted)
+		fmt.Printf("with this noise the budget allows %d queries\n", f.Admitted)
 		if f.Admitted < int64(f.Queries) {
-			fmt.Println("that is fewer than planned: the run ends early, with what it has learned")
+			fmt.Println("that is fewer than planned: the run will end early, and keep what it learned until then")
 		}
-		fmt.Println("releases, every query answered:")
+		fmt.Println("releases, if every query is answered:")
 	}
 	for _, e := range f.Events {
 		fmt.Printf("  %s\n", describe(e))
@@ -87,7 +87,7 @@ func printForecast(f *run.Forecast) {
 	fmt.Printf("cost epsilon %.6g of %g at delta %g (%s), for one %s more or less\n",
 		f.Claim.Epsilon, f.Epsilon, f.Delta, f.Claim.Accountant, f.Unit+meaning.At(f.Overlap))
 	for _, share := range f.Shares {
-		fmt.Printf("  of these %s pays for what costs epsilon %.6g by itself\n", share.Option, share.Epsilon)
+		fmt.Printf("  including %s, which costs epsilon %.6g by itself\n", share.Option, share.Epsilon)
 	}
 	if f.Planned {
 		for _, name := range privacy.Accountants() {
@@ -95,9 +95,9 @@ func printForecast(f *run.Forecast) {
 				fmt.Printf("  by %s %.6g\n", name, *epsilon)
 			}
 		}
-		fmt.Println("a dataset with filter gdp or rdp must have room for that figure of it")
+		fmt.Println("a dataset with filter gdp or rdp must have room for its filter's figure")
 	} else if f.Rounds > 0 {
-		fmt.Printf("the filter counts %.6g: it admits all of this one after another, and little more\n",
+		fmt.Printf("the filter counts %.6g: it allows all of these releases, and little more\n",
 			f.FilterEpsilon)
 	}
 	fmt.Printf("%s protection (%s)\n%s\n", f.Strength, meaning.Source,
@@ -106,21 +106,21 @@ func printForecast(f *run.Forecast) {
 		fmt.Println("warning: " + warning)
 	}
 	if f.Unanimous > 0 {
-		fmt.Printf("a unanimous vote survives the noise of its query with probability 0.95 from %d teachers on\n",
+		fmt.Printf("a unanimous vote survives the noise with probability 0.95 if there are at least %d teachers\n",
 			f.Unanimous)
 	}
 	if m := f.Masked; m != nil {
-		fmt.Printf("summed under masks of %d sites, of which %d may collude with the aggregator; a sum opens with %d "+
-			"or more\n", m.Sites, m.Colluding, m.Quorum)
-		fmt.Printf("noise factor %.3g: if all sites are in a sum, it has this many times the noise that is needed\n",
+		fmt.Printf("masked sums of %d sites; up to %d of them may collude with the aggregator; a sum needs %d "+
+			"sites\n", m.Sites, m.Colluding, m.Quorum)
+		fmt.Printf("noise factor %.3g: a sum of all sites has this many times the required noise\n",
 			m.NoiseFactor)
-		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, %d at most: "+
-			"epsilon %.6g in all then\n",
+		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, at most %d times: "+
+			"epsilon %.6g in total\n",
 			m.RevealsAtMost, m.SiteEpsilon)
 	}
 	fmt.Println("what leaves a node, at most (before TLS):")
 	printMessages(f.Leaving)
-	fmt.Println("what it is sent:")
+	fmt.Println("what a node receives:")
 	printMessages(f.Arriving)
 }
 

@@ -39,7 +39,7 @@ func interruptible(command runFunc) runFunc {
 		case err := <-done:
 			return err
 		case <-c.Context().Done():
-			return errors.New("interrupted before there was an answer")
+			return errors.New("interrupted; there is no result")
 		}
 	}
 }

@@ -23,15 +23,15 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit [flags]",
-		Short: "test the privacy claim against the releases of thousands of runs",
+		Short: "test the privacy claim with the releases of thousands of runs",
 	}
 	o := audit.DefaultOptions()
 	f := c.Flags()
 	mechanism := f.String("mechanism", "all",
 		"all, gnmax, confident-gnmax, lnmax, laplace, gaussian, or one case: "+strings.Join(audit.Cases(), ", "))
 	f.IntVar(&o.Runs, "runs", o.Runs, "runs of each case in each of the two worlds")
-	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "budget of one run; 1 to 3 shows most")
-	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; with a small delta a thousand runs show little")
+	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "epsilon of one run; 1 to 3 is best for finding errors")
+	f.Float64Var(&o.Delta, "delta", o.Delta, "delta of one run; a thousand runs show little with a small delta")
 	f.Float64Var(&o.Confidence, "confidence", o.Confidence, "confidence of each lower bound")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -72,14 +72,14 @@ func auditClaim(ctx context.Context, o audit.Options, format string) error {
 func showAudit(results []audit.Result, o audit.Options, took time.Duration) {
 	fmt.Printf("%d runs in each of two neighbouring worlds, delta %g, confidence %g for each bound\n",
 		o.Runs, o.Delta, o.Confidence)
-	fmt.Printf("%-16s  %-34s  %7s  %7s\n", "case", "one run, as the ledger has it", "claimed", "seen")
+	fmt.Printf("%-16s  %-34s  %7s  %7s\n", "case", "one run, by the ledger", "claimed", "seen")
 	for _, r := range results {
 		fmt.Printf("%-16s  %-34s  %7.3f  %7.3f  %s\n",
 			r.Name(), eventWords(r.Events), r.Epsilon, r.LowerBound.Epsilon, r.Verdict())
 	}
-	fmt.Printf("claimed: epsilon of one run; seen: the epsilon that the runs prove, at least; %.0f s\n",
+	fmt.Printf("claimed: epsilon of one run; seen: lower bound of epsilon, proven by the runs; %.0f s\n",
 		took.Seconds())
-	fmt.Println("a figure below the claim does not prove privacy; docs/audit.md says what this test can see")
+	fmt.Println("a figure below the claim does not prove privacy; docs/audit.md says what this test can detect")
 }
 
 // eventWords describes the cost of a run briefly.

@@ -36,14 +36,14 @@ func approveCommand() *cobra.Command {
 	f.StringVar(&o.name, "site", "", "refuse a request with another name")
 	o.role = roleFlag(c, certs.RoleNode, "refuse a request for another role")
 	f.StringVar(&o.fingerprint, "fingerprint", "",
-		"the key's fingerprint as the site read it out; without it you are asked")
+		"the key's fingerprint as the site read it out (default: asks for confirmation)")
 	f.StringVar(&o.out, "out", "",
-		"`file` for the certificate (default: next to the request, with .crt in place of .csr)")
+		"`file` for the certificate (default: the request's path, with .crt in place of .csr)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.dir == "" || len(args) == 0 {
-			return cli.Misuse("--dir and the file of a request are needed")
+			return cli.Misuse("--dir and the file of a request are required")
 		}
 		if err := checkDays("days", o.days, 1); err != nil {
 			return err
@@ -63,9 +63,9 @@ func approve(ctx context.Context, o approveFlags, path string) error {
 	}
 	switch {
 	case o.name != "" && q.Identity.Name != o.name:
-		return fmt.Errorf("the request is of %s, not of %q; do not approve it", q.Identity, o.name)
+		return fmt.Errorf("the request is for %s, not for %q; do not approve it", q.Identity, o.name)
 	case string(q.Identity.Role) != *o.role:
-		return fmt.Errorf("the request is of %s, not of a %s; if that is meant say --role %s",
+		return fmt.Errorf("the request is for %s, not for a %s; if that is intended, add --role %s",
 			q.Identity, *o.role, q.Identity.Role)
 	}
 	if o.fingerprint != "" {
@@ -74,16 +74,16 @@ func approve(ctx context.Context, o approveFlags, path string) error {
 		}
 	}
 	if _, err := os.Lstat(o.out); err == nil {
-		return fmt.Errorf("%s: %w; name another file with --out", o.out, certs.ErrExists)
+		return fmt.Errorf("%s: %w; give another file with --out", o.out, certs.ErrExists)
 	}
-	fmt.Fprintf(os.Stderr, "request of   %s\n", q.Identity)
+	fmt.Fprintf(os.Stderr, "request for  %s\n", q.Identity)
 	if len(q.Hosts) > 0 {
-		fmt.Fprintf(os.Stderr, "dialled by   %s\n", strings.Join(q.Hosts, ", "))
+		fmt.Fprintf(os.Stderr, "hosts        %s\n", strings.Join(q.Hosts, ", "))
 	}
 	fmt.Fprintf(os.Stderr, "valid for    %d days\nfingerprint  %s\n",
 		o.days, certs.SpellFingerprint(q.Fingerprint))
 	if o.fingerprint == "" && !o.yes {
-		if !cli.Confirm(ctx, "is this the fingerprint that the site reads out to you?") {
+		if !cli.Confirm(ctx, "does the site read out the same fingerprint?") {
 			return errors.New("not approved; answer yes, or give the fingerprint with --fingerprint")
 		}
 	}

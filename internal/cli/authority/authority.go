@@ -36,7 +36,7 @@ func roleFlag(c *cobra.Command, value certs.Role, usage string) *string {
 
 func hostsFlag(c *cobra.Command) *[]string {
 	return c.Flags().StringSlice("hosts", nil,
-		"names and addresses at which the aggregator is reached, separated by commas")
+		"host names and addresses of the aggregator, separated by commas")
 }
 
 func checkHosts(hosts []string, role certs.Role) error {

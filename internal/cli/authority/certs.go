@@ -15,9 +15,9 @@ import (
 func certsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certs COMMAND",
-		Short: "make an authority and certificates for a cluster",
-		Long: `Makes an authority and certificates for a cluster.
-A node's name is its site. An aggregator needs the hosts by which it is reached.`,
+		Short: "create an authority and certificates for a cluster",
+		Long: `Creates an authority and certificates for a cluster.
+A node's name is its site. An aggregator's certificate needs its host names.`,
 	}
 	c.AddCommand(caCommand(), issueCommand(), fingerprintCommand())
 	return c
@@ -33,7 +33,7 @@ func caCommand() *cobra.Command {
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" {
-			return cli.Misuse("--dir: name a folder")
+			return cli.Misuse("--dir: give a folder")
 		}
 		create, did := authority.Create, "authority in %s; keep ca.key secret, give ca.crt to everybody\n"
 		if *renew {
@@ -56,17 +56,17 @@ func caCommand() *cobra.Command {
 func issueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "issue --dir DIR --role aggregator|node|student --name NAME [--hosts HOST,...] [--days N]",
-		Short: "make a key and its certificate",
+		Short: "create a key and its certificate",
 	}
 	dir := c.Flags().String("dir", "", "`folder` of the authority")
 	role := roleFlag(c, "", "role of the certificate")
-	name := c.Flags().String("name", "", "name in the certificate; a node's is its site")
+	name := c.Flags().String("name", "", "name in the certificate; for a node, its site")
 	hosts := hostsFlag(c)
 	days := c.Flags().Int("days", 365, "days the certificate is valid")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" || *role == "" || *name == "" {
-			return cli.Misuse("--dir, --role and --name are needed")
+			return cli.Misuse("--dir, --role and --name are required")
 		}
 		if err := checkDays("days", *days, 1); err != nil {
 			return err

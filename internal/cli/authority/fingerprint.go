@@ -20,7 +20,7 @@ func fingerprintCommand() *cobra.Command {
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return cli.Misuse("name the file of a certificate")
+			return cli.Misuse("give the file of a certificate")
 		}
 		raw, err := pemfile.Read(args[0])
 		if err != nil {
@@ -28,7 +28,7 @@ func fingerprintCommand() *cobra.Command {
 		}
 		all := pemfile.Certificates(raw)
 		if len(all) == 0 {
-			return fmt.Errorf("%s holds no certificate; name a .crt file", args[0])
+			return fmt.Errorf("%s has no certificate; give a .crt file", args[0])
 		}
 		identity, err := certs.IdentityOf(all[0])
 		if err != nil {

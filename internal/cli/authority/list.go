@@ -19,7 +19,7 @@ func listCommand() *cobra.Command {
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" {
-			return cli.Misuse("--dir: name the folder of the authority")
+			return cli.Misuse("--dir: give the folder of the authority")
 		}
 		all, err := authority.Inventory(*dir)
 		if err != nil {

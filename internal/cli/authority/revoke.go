@@ -22,14 +22,14 @@ func revokeCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	dir := f.String("dir", "", "`folder` of the authority")
-	serial := f.String("serial", "", "revoke one certificate, by its serial; by default all valid ones of the name")
-	role := roleFlag(c, "", "role of the name, where several have it")
+	serial := f.String("serial", "", "revoke one certificate by its serial (default: all valid ones of the name)")
+	role := roleFlag(c, "", "role of the certificate, if several roles have the name")
 	reason := f.String("reason", certs.ReasonUnspecified, "why: "+strings.Join(certs.Reasons(), ", "))
 	days := listDaysFlag(c)
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *dir == "" || (len(args) == 0) == (*serial == "") {
-			return cli.Misuse("--dir, and either a name or --serial, are needed")
+			return cli.Misuse("--dir, and either a name or --serial, are required")
 		}
 		if err := checkDays("crl-days", *days, 0); err != nil {
 			return err
@@ -48,8 +48,8 @@ func revokeCommand() *cobra.Command {
 			fmt.Printf("revoked %s %s %s\n", e.Role, e.Name, e.Serial)
 		}
 		fmt.Println(certs.RevokedFile(*dir))
-		fmt.Fprintln(os.Stderr, "copy the list to where tls.revoked of every role says, first of all to the "+
-			"aggregators; until then nothing changes")
+		fmt.Fprintln(os.Stderr, "copy the list to the tls.revoked file of every role, aggregators first; until then "+
+			"nothing changes")
 		return nil
 	}
 	return c
@@ -57,7 +57,7 @@ func revokeCommand() *cobra.Command {
 
 func listDaysFlag(c *cobra.Command) *int {
 	return c.Flags().Int("crl-days", 0,
-		"days until the list must be replaced; 0: as long as the authority lasts")
+		"days until the list expires; 0: with the authority")
 }
 
 func crlCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func crlCommand() *cobra.Command {
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" {
-			return cli.Misuse("--dir: name the folder of the authority")
+			return cli.Misuse("--dir: give the folder of the authority")
 		}
 		if err := checkDays("crl-days", *days, 0); err != nil {
 			return err
@@ -82,7 +82,7 @@ func crlCommand() *cobra.Command {
 		if *format == "json" {
 			return cli.PrintJSON(info)
 		}
-		fmt.Printf("%s, %d certificates, until %s\n", info.Path, info.Revoked, info.Until.Format(time.DateOnly))
+		fmt.Printf("%s: %d certificates, valid until %s\n", info.Path, info.Revoked, info.Until.Format(time.DateOnly))
 		return nil
 	}
 	return c

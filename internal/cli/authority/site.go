@@ -26,19 +26,19 @@ A site uses request and install; the other commands are for the authority. A nod
 func requestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "request --dir DIR --site NAME [--role ROLE] [--hosts HOST,...] [--renew [--new-key]]",
-		Short: "at a site: make a key and a request for the authority",
+		Short: "at a site: create a key and a request for the authority",
 	}
 	f := c.Flags()
-	dir := f.String("dir", "", "`folder` of the site's key and certificate; made if needed")
+	dir := f.String("dir", "", "`folder` of the site's key and certificate; created if needed")
 	name := f.String("site", "", "name of the site, or of the student or aggregator")
 	role := roleFlag(c, certs.RoleNode, "role of the certificate")
 	hosts := hostsFlag(c)
 	renew := f.Bool("renew", false, "request another certificate for the existing key")
-	newKey := f.Bool("new-key", false, "with --renew: make a new key, which install puts in the old one's place")
+	newKey := f.Bool("new-key", false, "with --renew: create a new key, which replaces the old one at install")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *dir == "" || *name == "" {
-			return cli.Misuse("--dir and --site are needed")
+			return cli.Misuse("--dir and --site are required")
 		}
 		role := certs.Role(*role)
 		if err := checkHosts(*hosts, role); err != nil {
@@ -47,7 +47,7 @@ func requestCommand() *cobra.Command {
 		choice := request.FirstKey
 		switch {
 		case *newKey && !*renew:
-			return cli.Misuse("--new-key belongs to --renew; a first request makes a key anyway")
+			return cli.Misuse("--new-key is for --renew only; a first request always creates a key")
 		case *newKey:
 			choice = request.NextKey
 		case *renew:
@@ -63,7 +63,8 @@ func requestCommand() *cobra.Command {
 		}
 		fmt.Printf("%s\nfingerprint of the key: %s\n", path, certs.SpellFingerprint(q.Fingerprint))
 		fmt.Fprintln(os.Stderr,
-			"send the .csr file to the operator of the authority and read the fingerprint to them; the key stays here")
+			"send the .csr file to the operator of the authority, and read out the fingerprint to them; the key "+
+				"stays here")
 		return nil
 	}
 	return c
@@ -79,11 +80,11 @@ func installCommand() *cobra.Command {
 	dir := f.String("dir", "", "`folder` of the site's key")
 	name := f.String("site", "", "name of the site, or of the student or aggregator")
 	role := roleFlag(c, certs.RoleNode, "role of the certificate")
-	ca := f.String("ca", "", "the authority's certificate, if the folder has none yet")
+	ca := f.String("ca", "", "the authority's certificate, required if the folder has none")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *dir == "" || *name == "" || len(args) == 0 {
-			return cli.Misuse("--dir, --site and the file of a certificate are needed")
+			return cli.Misuse("--dir, --site and the file of a certificate are required")
 		}
 		raw, err := os.ReadFile(args[0])
 		if err != nil {

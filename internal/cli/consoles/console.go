@@ -15,20 +15,19 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "console --config operator.yaml|student.yaml [--authority DIR]",
-		Short: "serve pages about runs, nodes and budgets to the browser of this machine",
-		Long: `Serves pages to the browser of this machine, on a loopback address and to nobody else. It prints an
-address that opens them once, within five minutes; then the browser has a cookie. What is shown and done is what
-the certificate of the file may: an operator sees sites, nodes, runs, budgets and ledgers, a student submits,
-watches and fetches runs.`,
+		Short: "serve pages about runs, nodes and budgets to a browser on this machine",
+		Long: `Serves pages to a browser on this machine, on a loopback address only. It prints an address that works
+once, within five minutes; after that the browser has a cookie. The pages depend on the role of the file's certificate:
+an operator sees sites, nodes, runs, budgets and ledgers; a student submits, watches and fetches runs.`,
 	}
-	path := c.Flags().String("config", "", "a student's YAML `file`: where the aggregator is, and the certificate")
+	path := c.Flags().String("config", "", "a student's YAML `file` with the aggregator's address and the certificate")
 	authority := c.Flags().String("authority", "",
 		"`folder` of the authority, to list its certificates and revoke them")
 	listen := console.ListenFlag(c.Flags())
 	level := cli.LogLevel(c, "is logged")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *path == "" {
-			return cli.Misuse("--config: name a student's YAML file")
+			return cli.Misuse("--config: give a student's YAML file")
 		}
 		config, err := student.LoadConnection(*path)
 		if err != nil {

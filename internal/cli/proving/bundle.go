@@ -16,10 +16,10 @@ import (
 func bundleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bundle --from DIR --out FILE.zip [--format text|json]",
-		Short: "pack the results of a run and their proof for somebody else",
+		Short: "pack the results of a run and their proof for other people",
 		Long: `Packs rows, model, schema, certificate, ledger, signatures and the report without real rows into a zip
-file, with a README for the recipient. It has no state of the run and no names of a site's files. The
-same run gives the same bytes.`,
+file, with a README for the recipient. The bundle has no state of the run and no names of a site's files.
+The same run always gives the same bytes.`,
 		Args: cobra.NoArgs,
 	}
 	from := c.Flags().String("from", "", "output `folder` of a finished run")
@@ -27,7 +27,7 @@ same run gives the same bytes.`,
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *from == "" || *out == "" {
-			return cli.Misuse("--from and --out: name the output folder of a finished run, and the file to write")
+			return cli.Misuse("--from and --out: give the output folder of a finished run, and the file to write")
 		}
 		return bundle(*from, *out, *format)
 	}
@@ -45,7 +45,7 @@ func bundle(from, out, format string) error {
 		return err
 	}
 	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--out: %s exists; remove it, or name another file", out)
+		return fmt.Errorf("--out: %s already exists; remove it, or give another file", out)
 	}
 	f, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644))
 	if err != nil {
@@ -65,10 +65,11 @@ func bundle(from, out, format string) error {
 			Out   string `json:"out"`
 		}{found.Run, len(b), out})
 	}
-	fmt.Printf("%s: %d files of run %s\nwho gets it checks it: conclave verify %s --authority ca.crt\n", out, len(b),
+	fmt.Printf("%s: %d files of run %s\nthe recipient checks it with: conclave verify %s --authority "+
+		"ca.crt\n", out, len(b),
 		found.Run, out)
 	if found.Worst() == proof.Missing {
-		fmt.Println("a signature is missing; conclave verify says whose")
+		fmt.Println("a signature is missing; run conclave verify to see whose")
 	}
 	return nil
 }

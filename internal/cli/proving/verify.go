@@ -24,17 +24,18 @@ const exitUnsigned = 3
 func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR|BUNDLE.zip [--authority ca.crt] [--rows FILE] [--format text|json]",
-		Short: "check the results of a run: rows, model, certificate, ledger and signatures",
-		Long: `Checks the output folder of a run, or a bundle of one: rows, model, schema, certificate, ledger,
-signatures and budget. One line for each says what is proven and by whose signature, or what is only claimed.
+		Short: "verify the results of a run: rows, model, certificate, ledger and signatures",
+		Long: `Verifies the output folder of a run, or its bundle: rows, model, schema, certificate, ledger, signatures
+and budget. Each check prints a line with what is proven and by whose signature, or what is only claimed.
 
-Exit codes: 0 all checks pass, 1 one fails or a signature is missing, 2 wrong usage, 3 all checks pass but no
-authority was named, so the maker of the files may have made the signatures too. A local run signs itself.`,
-		Args: cli.OneArgument("the output folder of a run, or a bundle"),
+Exit codes: 0 all checks pass; 1 a check fails or a signature is missing; 2 wrong usage; 3 all checks pass but
+--authority is missing, so the author of the files may have forged the signatures. A local run is signed by its
+own authority.`,
+		Args: cli.OneArgument("the path of the output folder of a run, or of a bundle"),
 	}
 	authority := c.Flags().String("authority", "",
-		"the authority's certificate, a PEM `file` that came from the sites and not with the data")
-	rows := c.Flags().String("rows", "", "`file` of rows drawn later from the run's model, to check as well")
+		"the authority's certificate, a PEM `file` that you got from the sites, not with the data")
+	rows := c.Flags().String("rows", "", "also verify this `file` of rows that were drawn later from the run's model")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		roots, err := rootsOf(*authority)
@@ -69,7 +70,7 @@ func rootsOf(path string) (*x509.CertPool, error) {
 func verify(path string, roots *x509.CertPool) (found proof.Findings, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return found, fmt.Errorf("%w; name the output folder of a run, or a bundle of one", err)
+		return found, fmt.Errorf("%w; give the output folder of a run, or a bundle", err)
 	}
 	if info.IsDir() {
 		folder, err := proof.OpenFolder(path)
@@ -80,8 +81,8 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, err error)
 		return proof.Verify(folder, roots), nil
 	}
 	if !info.Mode().IsRegular() {
-		return found, fmt.Errorf("%s is neither a folder nor a file; name the output folder of a run, or a "+
-			"bundle of one", path)
+		return found, fmt.Errorf("%s is neither a folder nor a file; give the output folder of a run, or a "+
+			"bundle", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,11 +102,11 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, err error)
 
 // verdicts are the texts for the worst result of the checks.
 var verdicts = map[proof.State]string{
-	proof.Proven: "all of it holds",
-	proof.Unsigned: "all of it holds by itself, and no authority was named: whoever made the files can have made the " +
-		"signatures too; use --authority",
+	proof.Proven: "all checks passed",
+	proof.Unsigned: "all checks passed, but without --authority the signatures prove nothing: the author of the " +
+		"files may have forged them",
 	proof.Missing: "NOT PROVEN: a signature is missing",
-	proof.Failed:  "NOT GENUINE: something does not hold",
+	proof.Failed:  "NOT GENUINE: a check failed",
 }
 
 // visible makes text from the files safe for a terminal, where it could overwrite a line that reports a failure.

@@ -12,12 +12,12 @@ import (
 func cancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "cancel --config student.yaml [--force] NAME",
-		Short:             "take a run out of the queue, or stop it",
+		Short:             "remove a run from the queue, or stop it",
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	force := c.Flags().Bool("force", false,
-		"also cancel a run that was opened outside the queue; its student may still be running")
+		"also cancel a run that was opened without the queue; its student may still be running")
 	return connected(c, func(ctx context.Context, q *client, name string) error {
 		return cancel(ctx, q, name, *force)
 	})
@@ -40,7 +40,7 @@ func cancel(ctx context.Context, q *client, name string, force bool) error {
 		fmt.Printf("epsilon %.4g in %d rounds was spent and stays spent; its last entry in the ledger is %s\n",
 			r.GetEpsilonSpent(), r.GetRounds(), r.GetLedgerHead())
 	} else {
-		fmt.Println("it had not begun, and nothing was spent")
+		fmt.Println("it had not started, and nothing was spent")
 	}
 	return nil
 }
@@ -48,11 +48,11 @@ func cancel(ctx context.Context, q *client, name string, force bool) error {
 func removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove --config student.yaml NAME",
-		Short: "delete what the aggregator stores about a finished run",
-		Long: `Deletes what the aggregator stores about a finished run: its answers, its files and its place in the
-queue. Its ledger entries stay, and what it spent stays spent. No other run can have its name.
+		Short: "delete the stored data of a finished run from the aggregator",
+		Long: `Deletes what the aggregator stores about a finished run: its answers, its files and its queue entry. Its
+ledger entries and its spending remain. No other run can use its name.
 
-Students remove their own runs. An operator's certificate removes any run.`,
+Students can remove their own runs; an operator can remove any run.`,
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -65,7 +65,7 @@ Students remove their own runs. An operator's certificate removes any run.`,
 				Removed string `json:"removed"`
 			}{name})
 		}
-		fmt.Printf("%s is removed; its entries in the ledger stay\n", name)
+		fmt.Printf("%s is removed; its ledger entries remain\n", name)
 		return nil
 	})
 }

@@ -17,22 +17,22 @@ import (
 func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] NAME",
-		Short: "get the results of one of your runs from its worker",
-		Long: `Gets the bundle of a finished run: rows, model, schema, certificate, ledger, signatures and the
-report without real rows, from the worker that has them. Only the submitter of the run can fetch it.
+		Short: "download the results of one of your runs from its worker",
+		Long: `Downloads the bundle of a finished run from its worker: rows, model, schema, certificate, ledger,
+signatures and the report without real rows. Only the submitter of the run can fetch it.
 
-The bundle is verified, as by conclave verify, before any file is written to its place: with the authority of the
-configuration (tls.ca), and against the run's last entry in the aggregator's ledger.`,
+Before it writes a file, the command verifies the bundle like conclave verify, with the authority of the configuration
+(tls.ca) and against the run's last entry in the aggregator's ledger.`,
 		Args:              cli.OneArgument("the name of a run"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := requester.Fetching{}
 	c.Flags().StringVar(&f.Out, "out", "", "`path` of the bundle, ending in .zip, or of a folder for its files")
-	c.Flags().BoolVar(&f.Force, "force", false, "replace a file, or the files of a bundle in a folder")
+	c.Flags().BoolVar(&f.Force, "force", false, "replace an existing file, or the files of a bundle in a folder")
 	c.Flags().BoolVar(&f.Unproven, "unproven", false, "accept a bundle without a signature")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.Out == "" {
-			return cli.Misuse("--out: name a file that ends in .zip, or a folder")
+			return cli.Misuse("--out: give a file that ends in .zip, or a folder")
 		}
 		return f.Check()
 	}
@@ -65,8 +65,8 @@ func fetch(ctx context.Context, q *client, f requester.Fetching) error {
 		}{f.Run, came.Files, came.Bytes, f.Out, came.Verdict})
 	}
 	fmt.Printf("%s: %d files of run %s, %s\n", f.Out, came.Files, f.Run, map[proof.State]string{
-		proof.Proven:  "all of it holds",
-		proof.Missing: "NOT PROVEN: a signature is missing; conclave verify says whose",
+		proof.Proven:  "all checks passed",
+		proof.Missing: "NOT PROVEN: a signature is missing; run conclave verify to see whose",
 	}[came.Verdict])
 	return nil
 }

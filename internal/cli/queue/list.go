@@ -13,10 +13,10 @@ import (
 func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list --config student.yaml [--dataset NAME]",
-		Short: "list runs and the state of their datasets' budgets",
+		Short: "list runs and the budgets of their datasets",
 	}
 	dataset := c.Flags().String("dataset", "",
-		"only runs of this dataset (default: all that the aggregator serves)")
+		"only runs of this dataset (default: all datasets)")
 	return connected(c, func(ctx context.Context, q *client, _ string) error { return list(ctx, q, *dataset) })
 }
 
@@ -40,7 +40,7 @@ func list(ctx context.Context, q *client, dataset string) error {
 	for _, r := range all {
 		reason := r.GetReason()
 		if !r.GetQueued() {
-			reason = "opened by a student, not of the queue"
+			reason = "opened by a student without the queue"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.4g/%g\t%d\t%s\t%s\t%s\t%s\n",
 			r.GetName(), r.GetDataset(), requester.StateText(r.GetState()), r.GetPipeline(),

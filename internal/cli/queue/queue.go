@@ -23,7 +23,7 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run COMMAND",
 		Short: "queue, list, watch, fetch, cancel and remove runs at an aggregator",
-		Long: `Queues runs at an aggregator, lists, watches, fetches, cancels and removes them.
+		Long: `Queues, lists, watches, fetches, cancels and removes runs at an aggregator.
 Workers take runs from the queue: student --config FILE, with queue: true in the file.
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage, 3 out of budget (submit, watch), 4 cancelled (watch).`,
@@ -48,7 +48,7 @@ func connected(c *cobra.Command, run func(context.Context, *client, string) erro
 	level, format := cli.LogLevel(c, "is logged"), cli.Format(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *path == "" {
-			return cli.Misuse("--config: name a student's YAML file")
+			return cli.Misuse("--config: give a student's YAML file")
 		}
 		config, err := student.LoadConnection(*path)
 		if err != nil {

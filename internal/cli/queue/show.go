@@ -48,7 +48,7 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 		line("purpose", "%s", r.GetPurpose())
 	}
 	if of := study.FromWire(r.GetStudy()); of != nil {
-		line("study", "%s; to the end of %s", of.Line(), of.Expires)
+		line("study", "%s; ends on %s", of.Line(), of.Expires)
 	}
 	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())
@@ -56,7 +56,7 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	if r.GetQueued() {
 		line("submitted", "%s by %s", r.GetSubmitted(), r.GetBy())
 	} else {
-		line("opened", "%s by %s, not through the queue", cli.Dash(r.GetSubmitted()), cli.Dash(r.GetBy()))
+		line("opened", "%s by %s, without the queue", cli.Dash(r.GetSubmitted()), cli.Dash(r.GetBy()))
 	}
 	if r.GetWorker() != "" {
 		connected := ", not connected"
@@ -66,7 +66,7 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 		case r.GetConnected():
 			connected = ", connected"
 		}
-		line("worker", "%s of %s%s; taken %d times, last at %s",
+		line("worker", "%s of %s%s; claimed %d times, last at %s",
 			r.GetWorker(), r.GetHolder(), connected, r.GetClaims(), r.GetClaimed())
 	}
 	if text := requester.ProgressText(p); text != "" {

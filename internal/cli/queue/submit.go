@@ -18,8 +18,8 @@ func submitCommand() *cobra.Command {
 		Short: "queue a run",
 		Args:  cli.OneArgument("the path of a run.yaml"),
 	}
-	overcommit := c.Flags().Bool("overcommit", false, "queue it even if it would not fit once all runs before it "+
-		"have spent their budgets; if so it ends as out of budget, at no cost")
+	overcommit := c.Flags().Bool("overcommit", false, "queue the run even if the budget may not suffice after all "+
+		"earlier runs; in that case it ends as out of budget, at no cost")
 	return connected(c, func(ctx context.Context, q *client, path string) error {
 		return submit(ctx, q, path, *overcommit)
 	})
@@ -41,7 +41,7 @@ func submit(ctx context.Context, q *client, path string, overcommit bool) error 
 	}
 	what := "queued"
 	if r.GetExisting() {
-		what = "in the queue's books already"
+		what = "already in the queue"
 	}
 	fmt.Printf("%s is %s on dataset %s: %s\n", r.GetRun().GetName(), what, q.dataset, requester.Standing(r.GetRun()))
 	fmt.Println(requester.BudgetText(r.GetBudget()))

@@ -13,7 +13,7 @@ import (
 )
 
 func benchCommand() *cobra.Command {
-	c := &cobra.Command{Use: "bench COMMAND", Short: "run a table of a paper on the same data"}
+	c := &cobra.Command{Use: "bench COMMAND", Short: "reproduce a table of a paper on the same data"}
 	c.AddCommand(papersCommand())
 	return c
 }
@@ -21,7 +21,7 @@ func benchCommand() *cobra.Command {
 func papersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "papers --table NAME --data DIR [flags]",
-		Short: "measure what a table of a paper measures, and show both results",
+		Short: "reproduce a table of a paper, and show both results",
 	}
 	var names []string
 	for _, t := range papers.Tables() {
@@ -31,15 +31,15 @@ func papersCommand() *cobra.Command {
 	f := c.Flags()
 	table := f.String("table", "", "the table to run: "+strings.Join(names, ", "))
 	f.StringSliceVar(&o.Sets, "sets", nil, "only these data sets, separated by commas")
-	f.StringVar(&o.Data, "data", "", "`folder` with the data sets, each in a folder of its name with schema.yaml")
+	f.StringVar(&o.Data, "data", "", "`folder` with a subfolder for each data set, which includes schema.yaml")
 	f.IntVar(&o.Seeds, "seeds", 3, "runs of each kind, at least 3")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *table == "" || o.Data == "" {
-			return cli.Misuse("--table and --data are needed")
+			return cli.Misuse("--table and --data are required")
 		}
 		if o.Seeds < 3 {
-			return cli.Misuse("--seeds %d: use at least 3, since one run says little", o.Seeds)
+			return cli.Misuse("--seeds %d: use at least 3, because one run says little", o.Seeds)
 		}
 		return runPapers(c.Context(), *table, o, *format)
 	}

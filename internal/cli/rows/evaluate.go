@@ -32,18 +32,18 @@ func evaluateCommand() *cobra.Command {
 	var e evaluateFlags
 	f := c.Flags()
 	f.StringVar(&e.real, "real", "",
-		"`file` of real test rows; for images an idx file with its labels next to it, or IMAGES,LABELS")
+		"`file` of real test rows; for images, an idx file with its labels next to it, or IMAGES,LABELS")
 	f.StringVar(&e.synthetic, "synthetic", "",
-		"`file` of synthetic rows, with or without a column weight; for images like --real")
-	f.StringVar(&e.train, "train-real", "", "real rows of the training, for the ceiling and closeness")
-	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, the baseline")
+		"`file` of synthetic rows, with or without a weight column; for images, like --real")
+	f.StringVar(&e.train, "train-real", "", "real rows used in the training, for the ceiling and closeness")
+	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, as a baseline")
 	f.StringVar(&e.schema, "schema", "",
 		"the schema (default: schema.yaml next to --real, or model/schema.yaml next to --synthetic)")
 	f.StringSliceVar(&e.models, "models", nil, "only these classifiers, separated by commas")
 	e.format = cli.Choice(c, "format", "table", "how to print the result", "table", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if e.real == "" || e.synthetic == "" {
-			return cli.Misuse("--real and --synthetic are needed")
+			return cli.Misuse("--real and --synthetic are required")
 		}
 		return e.evaluate(c.Context())
 	}
@@ -83,8 +83,8 @@ func (e *evaluateFlags) loadSchema() (*partition.Schema, error) {
 			return partition.LoadSchema(path)
 		}
 	}
-	return nil, errors.New("no schema.yaml beside --real and no model/schema.yaml beside --synthetic; " +
-		"name one with --schema")
+	return nil, errors.New("no schema.yaml next to --real and no model/schema.yaml next to --synthetic; give one " +
+		"with --schema")
 }
 
 func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
@@ -116,7 +116,7 @@ func (e *evaluateFlags) measure(ctx context.Context, schema *partition.Schema) (
 
 func (e *evaluateFlags) measureImages(ctx context.Context, schema *partition.Schema) (*evaluate.Evaluation, error) {
 	if len(e.models) > 0 {
-		return nil, errors.New("--models are for tables, and the schema is of images; leave it out")
+		return nil, errors.New("--models is for tables, and the schema is for images; leave it out")
 	}
 	in := images.Input{Classes: len(schema.Classes())}
 	read := func(path string) (*idx.Images, error) {

@@ -18,7 +18,7 @@ func showEvaluation(e *evaluate.Evaluation, took time.Duration) error {
 	}
 	fmt.Printf("; %.1f s\n", took.Seconds())
 	if v := e.Weights; v != nil {
-		fmt.Printf("the synthetic rows have weights, and are worth %.4g rows of equal weight (effective sample size)\n",
+		fmt.Printf("the synthetic rows have weights; effective sample size: %.4g\n",
 			v.EffectiveSampleSize)
 	}
 	w := cli.Columns()
@@ -58,10 +58,10 @@ func showModels(w io.Writer, e *evaluate.Evaluation) {
 			blank = ""
 		}
 	}
-	figure("synthetic ranking agreement (1 is the same order of models)", e.RankingAgreement)
-	figure("agreement on the importance of columns (1 is the same order)", e.ImportanceAgreement)
+	figure("synthetic ranking agreement (1: same order of models)", e.RankingAgreement)
+	figure("agreement on the importance of columns (1: same order)", e.ImportanceAgreement)
 	if p := e.Propensity; p != nil {
-		figure("propensity score pMSE (0 cannot be told apart)", &p.PMSE)
+		figure("propensity score pMSE (0: indistinguishable)", &p.PMSE)
 		figure(fmt.Sprintf("its ratio to Snoke's expectation (%.2g for rows of the same distribution)", p.RatioOfEqual),
 			&p.Ratio)
 	}
@@ -82,7 +82,7 @@ func showColumns(w io.Writer, e *evaluate.Evaluation) {
 		fmt.Fprintf(w, "%d\t%.3f\t%s\t%s and %s\n", n, mean, number(worst.Score), worst.Columns[0], worst.Columns[1])
 	}
 	if len(e.Marginals) > 0 {
-		section(w, "distance of joint distributions (0 is the same)", "mean", "worst", "of")
+		section(w, "distance of joint distributions (0: identical)", "mean", "worst", "of")
 		for _, m := range e.Marginals {
 			fmt.Fprintf(w, "%d columns, %d sets\t%.3f\t%.3f\t%s\n",
 				m.Ways, m.Sets, m.Mean, m.Worst, strings.Join(m.Widest, ", "))
@@ -102,7 +102,7 @@ func showImages(w io.Writer, i *evaluate.ImageQuality) {
 		return
 	}
 	section(w, "images", "real", "synthetic", "coin flips")
-	fmt.Fprintf(w, "accuracy on real test images of a classifier trained on\t%.4f\t%.4f\t%s\n",
+	fmt.Fprintf(w, "accuracy on real test images after training on\t%.4f\t%.4f\t%s\n",
 		i.AccuracyReal, i.AccuracySynthetic, number(i.AccuracyCoinFlips))
 	fmt.Fprintf(w, "classifier score (not the Inception network's)\t%.3f\t%.3f\t%s\n",
 		i.ScoreReal, i.ScoreSynthetic, number(i.ScoreCoinFlips))

@@ -35,23 +35,24 @@ func sampleCommand() *cobra.Command {
 	var o sampleFlags
 	f := c.Flags()
 	f.StringVar(&o.model, "model", "", "model `folder` of a finished run")
-	f.IntVar(&o.rows, "rows", 0, "number of rows (default: as many as the run released, by manifest.json next to "+
+	f.IntVar(&o.rows, "rows", 0, "number of rows (default: as many as the run released, from manifest.json next to "+
 		"the model)")
-	f.StringVar(&o.out, "out", "", "`file` to write: Parquet if its name ends in .parquet, else CSV; - for "+
-		"standard output; for images also a .png to look at, or an idx file with images in its name")
-	f.StringArrayVar(&o.where, "where", nil, "draw such rows only, as `label=value`; once for each condition. Models "+
-		"of networks take the label alone")
-	f.Uint64Var(&o.seed, "seed", 0, "seed to repeat a draw; 0 draws other rows each time")
+	f.StringVar(&o.out, "out", "", "`file` to write: Parquet if its name ends in .parquet, else CSV; - writes to "+
+		"standard output; for images also .png, or idx if the name contains images")
+	f.StringArrayVar(&o.where, "where", nil, "draw only rows that meet the condition, such as `label=value`; repeat "+
+		"for more conditions. Network models support only the label")
+	f.Uint64Var(&o.seed, "seed", 0, "seed to repeat a draw; 0: different rows each time")
 	f.BoolVar(&o.force, "force", false, "replace --out if it exists")
 	o.format = cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if o.model == "" || o.out == "" {
-			return cli.Misuse("--model and --out are needed")
+			return cli.Misuse("--model and --out are required")
 		}
 		if !f.Changed("rows") {
 			released, err := proof.ReleasedRows(o.model)
 			if err == nil && released == 0 {
-				err = cli.Misuse("--rows is needed: no manifest.json beside %s says how many the run gave out", o.model)
+				err = cli.Misuse("--rows is required, because there is no manifest.json next to %s with the run's "+
+					"number of rows", o.model)
 			}
 			if err != nil {
 				return err
@@ -59,7 +60,7 @@ func sampleCommand() *cobra.Command {
 			o.rows = released
 		}
 		if o.rows < 1 || o.rows > pipeline.MaxRows {
-			return cli.Misuse("--rows %d: ask for 1 to %d, and again for more", o.rows, pipeline.MaxRows)
+			return cli.Misuse("--rows %d: use 1 to %d; draw several times for more", o.rows, pipeline.MaxRows)
 		}
 		return sample(o)
 	}
@@ -87,8 +88,8 @@ func sample(o sampleFlags) error {
 		return err
 	}
 	if columns := model.Schema().WithoutCodes(); len(columns) > 0 {
-		cli.Warn(fmt.Sprintf("The list of codes of %s is not in the model's folder: the rows hold prefixes in place "+
-			"of codes. Put the list there to have codes.", strings.Join(columns, ", ")))
+		cli.Warn(fmt.Sprintf("The list of codes of %s is not in the model's folder: the rows have prefixes in place "+
+			"of codes. Copy the list there to get codes.", strings.Join(columns, ", ")))
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
@@ -148,7 +149,7 @@ func (o *sampleFlags) free(path string) error {
 		return err
 	}
 	if _, err := os.Lstat(path); path != "-" && err == nil && !o.force {
-		return fmt.Errorf("%s exists; name another file, or add --force to replace it", path)
+		return fmt.Errorf("%s already exists; give another file, or add --force to replace it", path)
 	}
 	return nil
 }
@@ -159,8 +160,8 @@ func (o *sampleFlags) files(model pipeline.Model) (kind sampleKind, paths []stri
 	if model.Schema().Image == nil {
 		switch strings.ToLower(filepath.Ext(o.out)) {
 		case ".png":
-			return 0, nil, fmt.Errorf("%s: the model makes rows of a table, of which there is no picture; "+
-				"name a CSV or Parquet file", o.out)
+			return 0, nil, fmt.Errorf("%s: the model makes rows of a table, which cannot be written as images; give "+
+				"a CSV or Parquet file", o.out)
 		case ".parquet":
 			return sampleParquet, paths, nil
 		}
@@ -185,7 +186,7 @@ func outsideModel(out, dir string) error {
 	}
 	for _, path := range pipeline.ModelFiles(dir) {
 		if own, err := os.Stat(path); err == nil && os.SameFile(own, target) {
-			return fmt.Errorf("--out %s is a file of the model; name another", out)
+			return fmt.Errorf("--out %s is a file of the model; give another file", out)
 		}
 	}
 	return nil

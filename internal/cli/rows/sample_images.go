@@ -34,8 +34,8 @@ func kindOfSample(path string) (sampleKind, error) {
 	case strings.Contains(filepath.Base(path), "images") && !strings.HasSuffix(base, ".csv.gz"):
 		return sampleIDX, nil
 	default:
-		return 0, fmt.Errorf("--out %s: the model is one of images; name a .csv or .parquet file, a .png to look at "+
-			"them, or an idx file like more-images-idx3-ubyte.gz, whose labels are put beside it", path)
+		return 0, fmt.Errorf("--out %s: the model makes images; give a .csv, .parquet or .png file, or an idx file "+
+			"like more-images-idx3-ubyte.gz (its labels are written next to it)", path)
 	}
 }
 
@@ -59,8 +59,8 @@ func encodeSample(t *partition.Table, kind sampleKind, name string) ([][]byte, e
 	}
 	sheet, err := picture.FullSheet(x, len(t.Schema().Classes()), min(sheetLine, x.Len()))
 	if errors.Is(err, picture.ErrSheetTooLarge) {
-		return nil, fmt.Errorf("--out %s: %d images are too many for one picture; "+
-			"ask for fewer --rows, or write .csv or idx", name, x.Len())
+		return nil, fmt.Errorf("--out %s: %d images are too many for one .png file; use fewer --rows, or write .csv "+
+			"or idx", name, x.Len())
 	}
 	return [][]byte{sheet}, err
 }

@@ -29,18 +29,18 @@ type shardFlags struct {
 func shardCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "shard --schema FILE --data FILE --shards N --out DIR",
-		Short: "divide a site's rows into a file for each of its nodes",
+		Short: "divide a site's rows into one file per node",
 	}
 	var o shardFlags
 	f := c.Flags()
 	f.StringVar(&o.schema, "schema", "", "the public schema.yaml")
 	f.StringVar(&o.data, "data", "", "`file` of the site's rows")
-	f.IntVar(&o.shards, "shards", 0, "number of shards, one for each node")
-	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; shards are as private as the rows")
+	f.IntVar(&o.shards, "shards", 0, "number of shards, one per node")
+	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; shards are as private as the site's rows")
 	o.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o.schema == "" || o.data == "" || o.out == "" {
-			return cli.Misuse("--schema, --data, --shards and --out are needed")
+			return cli.Misuse("--schema, --data, --shards and --out are required")
 		}
 		if o.shards < 1 || o.shards > maxShards {
 			return cli.Misuse("--shards %d: use 1 to %d", o.shards, maxShards)
@@ -72,7 +72,7 @@ func shard(ctx context.Context, o shardFlags) error {
 		paths[i] = filepath.Join(o.out, fmt.Sprintf("shard-%d.csv.gz", i))
 		// All are checked before the first is written: part of one set beside another would share persons.
 		if _, err := os.Lstat(paths[i]); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s exists; name another folder, or move the earlier shards away", paths[i])
+			return fmt.Errorf("%s already exists; give another folder, or move the earlier shards away", paths[i])
 		}
 	}
 	for i, path := range paths {
@@ -86,7 +86,7 @@ func shard(ctx context.Context, o shardFlags) error {
 	if *o.format == "json" {
 		return cli.PrintJSON(map[string]any{"shards": paths})
 	}
-	fmt.Printf("%d shards in %s, for the nodes of one site; no privacy unit is in two of them\n", o.shards, o.out)
+	fmt.Printf("%d shards in %s, one for each node of a site; no privacy unit is in two of them\n", o.shards, o.out)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 // ask asks for everything that is still TODO. An empty answer leaves a TODO; the end of the input leaves the rest.
 func ask(p *proposal.Proposal, in io.Reader, out io.Writer) error {
 	answers := bufio.NewScanner(in)
-	fmt.Fprintln(out, "Answer by public knowledge and not by a look at the rows. Enter alone leaves TODO.")
+	fmt.Fprintln(out, "Answer from public knowledge, not by looking at the rows. Press Enter to leave TODO.")
 	question := func(what string, take func(answer string) error) (more bool) {
 		for {
 			fmt.Fprintf(out, "%s: ", what)
@@ -44,7 +44,7 @@ func ask(p *proposal.Proposal, in io.Reader, out io.Writer) error {
 	if p.Label != "" {
 		return answers.Err()
 	}
-	question("label, the column that rows are made for, if any", func(answer string) error {
+	question("label (the column that rows are generated for), if any", func(answer string) error {
 		return p.SetLabel(strings.TrimSpace(answer))
 	})
 	return answers.Err()

@@ -17,8 +17,8 @@ import (
 )
 
 // reminder warns against adapting a schema to its violations.
-const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. " +
-	"Never widen them to the minimum or maximum of the rows, which would give two records away."
+const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. Never " +
+	"widen them to the minimum or maximum of the rows, because that would reveal two records."
 
 // checked is the result for a file.
 type checked struct {
@@ -37,15 +37,15 @@ type checked struct {
 func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check --schema FILE FILE...",
-		Short: "read files of rows and report everything that the schema does not allow",
-		Long: `Reads files of rows as a node or a run does. It reports all cells and rows that the schema does not
-allow: their numbers by column and kind and the first row numbers, never a value. Row numbers are private: the
-output stays at the site.
+		Short: "check files of rows against a schema",
+		Long: `Reads files of rows as a node or a run does, and reports all cells and rows that the schema does not
+allow: their counts by column and kind, and the first row numbers, but never a value. Row numbers are private: keep the
+output at the site.
 
 Exit codes: 0 all files match the schema, 1 some do not or cannot be read, 2 wrong usage.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Misuse("name at least one file of rows")
+				return cli.Misuse("give at least one file of rows")
 			}
 			return nil
 		},
@@ -54,7 +54,7 @@ Exit codes: 0 all files match the schema, 1 some do not or cannot be read, 2 wro
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if *path == "" {
-			return cli.Misuse("--schema is needed")
+			return cli.Misuse("--schema is required")
 		}
 		return check(c.Context(), *path, files, *format)
 	}
@@ -114,10 +114,10 @@ func (c *checked) refuse(err error) {
 	switch {
 	case errors.As(err, &parts):
 		c.Rows = parts.Rows
-		c.Problem = fmt.Sprintf("what the schema does not allow is in %d of %s", len(parts.Wrong),
+		c.Problem = fmt.Sprintf("the schema does not allow the contents of %d of %s", len(parts.Wrong),
 			text.Several(parts.Parts, "part"))
 		if parts.Unread > 0 {
-			c.Problem += fmt.Sprintf(" (%d were not read; correct these first)", parts.Unread)
+			c.Problem += fmt.Sprintf(" (%d were not read; fix these first)", parts.Unread)
 		}
 		for _, err := range parts.Wrong {
 			part := checked{}
@@ -150,7 +150,7 @@ func (c *checked) show() {
 	}
 	switch {
 	case c.OK:
-		fmt.Printf("%s: %s, all fit the schema\n", c.File, text.Several(c.Rows, "row"))
+		fmt.Printf("%s: %s, all match the schema\n", c.File, text.Several(c.Rows, "row"))
 		return
 	case len(c.Parts) > 0:
 		fmt.Printf("%s: %s:\n", c.File, c.Problem)
@@ -158,7 +158,7 @@ func (c *checked) show() {
 			c.Parts[i].show()
 		}
 	case len(c.Violations) > 0:
-		fmt.Printf("%s: %s, not all fit the schema:\n", c.File, text.Several(c.Rows, "row"))
+		fmt.Printf("%s: %s, not all match the schema:\n", c.File, text.Several(c.Rows, "row"))
 		for i := range c.Violations {
 			v := &c.Violations[i]
 			fmt.Printf("  %s\n    fix: %s\n", v.Where(), v.Fix)

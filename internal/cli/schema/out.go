@@ -15,14 +15,14 @@ func (o *proposeFlags) checkOut() error {
 	folder := filepath.Dir(o.out)
 	switch info, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
-		return fmt.Errorf("--out: the folder %s does not exist; create it, or name a file elsewhere", folder)
+		return fmt.Errorf("--out: the folder %s does not exist; create it, or give a file in another folder", folder)
 	case err != nil:
 		return fmt.Errorf("write the schema: %w", err)
 	}
 	for _, path := range o.Files {
 		if sameFile(path, folder) {
-			return fmt.Errorf("--out: %s would be taken for a part of the table in %s; name a file "+
-				"elsewhere", o.out, path)
+			return fmt.Errorf("--out: %s would become a part of the table in %s; give a file in another "+
+				"folder", o.out, path)
 		}
 	}
 	switch info, err := os.Lstat(o.out); {
@@ -31,9 +31,9 @@ func (o *proposeFlags) checkOut() error {
 	case err != nil:
 		return fmt.Errorf("write the schema: %w", err)
 	case info.IsDir():
-		return fmt.Errorf("--out: %s is a folder; name a file in it", o.out)
+		return fmt.Errorf("--out: %s is a folder; give a file in it", o.out)
 	case !o.force:
-		return fmt.Errorf("%s exists; name another file with --out, or add --force to replace it", o.out)
+		return fmt.Errorf("%s already exists; give another file with --out, or add --force to replace it", o.out)
 	}
 	return nil
 }
@@ -42,8 +42,8 @@ func (o *proposeFlags) checkOut() error {
 func (o *proposeFlags) checkInputs(read []string) error {
 	for _, path := range read {
 		if sameFile(path, o.out) {
-			return fmt.Errorf("--out: %s is %s, which was read; name another file, this one is never "+
-				"replaced", o.out, path)
+			return fmt.Errorf("--out: %s is %s, which is an input and is never replaced; give another "+
+				"file", o.out, path)
 		}
 	}
 	return nil

@@ -28,14 +28,15 @@ func proposeCommand() *cobra.Command {
 		Short: "write a first schema for a table in CSV files",
 		Long: `Writes a first schema.yaml for a table in one CSV file, or in several with the same header.
 
-Kinds and formats are detected from the cells. Bounds never are: they come from a data dictionary or a list of common
-clinical and demographic variables. Others stay TODO, unless you answer the questions that it asks in a terminal.
+Kinds and formats are detected from the cells. Bounds never are: they come from a data dictionary, or from a list of
+common clinical and demographic variables. On a terminal the command asks for the others; without an answer they
+remain TODO.
 
 A dictionary is a CSV file with the columns name, type, lower, upper, categories (with | between them), description,
 unit, format, pattern and codes; or metadata of SDV, or a Frictionless table schema, in JSON.`,
 		Args: func(_ *cobra.Command, files []string) error {
 			if len(files) == 0 {
-				return cli.Misuse("name the CSV file of the table")
+				return cli.Misuse("give the CSV file of the table")
 			}
 			return nil
 		},
@@ -44,8 +45,9 @@ unit, format, pattern and codes; or metadata of SDV, or a Frictionless table sch
 	f := c.Flags()
 	f.StringVar(&o.Dictionary, "dictionary", "", "`file` with public knowledge about the columns")
 	f.StringVar(&o.Label, "label", "", "the `column` that rows are generated for")
-	f.IntVar(&o.Rows, "rows", 0, "public estimate of the rows at all sites; with --epsilon, for prefixes of codes")
-	f.Float64Var(&o.Epsilon, "epsilon", 0, "budget of the run; prefixes of codes are as fine as it allows")
+	f.IntVar(&o.Rows, "rows", 0, "public estimate of the number of rows at all sites; with --epsilon, for prefixes "+
+		"of codes")
+	f.Float64Var(&o.Epsilon, "epsilon", 0, "budget of the run; a larger one allows finer prefixes of codes")
 	f.StringVar(&o.out, "out", "schema.yaml", "`file` to write")
 	f.BoolVar(&o.force, "force", false, "replace --out if it exists")
 	f.BoolVar(&o.yes, "yes", false, "do not ask, even in a terminal")
@@ -53,7 +55,7 @@ unit, format, pattern and codes; or metadata of SDV, or a Frictionless table sch
 	c.RunE = func(_ *cobra.Command, files []string) error {
 		o.Files, o.Folder = files, filepath.Dir(o.out)
 		if (o.Rows == 0) != (o.Epsilon == 0) || o.Rows < 0 || !(o.Epsilon >= 0) {
-			return cli.Misuse("--rows and --epsilon go together, and are positive")
+			return cli.Misuse("--rows and --epsilon: give both, above 0")
 		}
 		return o.propose()
 	}
@@ -81,13 +83,13 @@ func (o *proposeFlags) propose() error {
 	}
 	fmt.Fprintln(os.Stderr, "note:", proposal.Note)
 	if len(p.Unknown) > 0 {
-		fmt.Fprintf(os.Stderr, "warning: the dictionary has columns that the table has not: %s. Correct their names "+
-			"where they are others of the table.\n", strings.Join(p.Unknown, ", "))
+		fmt.Fprintf(os.Stderr, "warning: the dictionary has columns that the table does not have: %s. Check their "+
+			"spelling.\n", strings.Join(p.Unknown, ", "))
 	}
 	if names := p.FromRows(); len(names) > 0 {
-		fmt.Fprintf(os.Stderr, "warning: outside the guarantee: the categories of %s come from the rows. Take them "+
-			"from "+
-			"public knowledge and remove source: rows, or certificates will say so.\n", strings.Join(names, ", "))
+		fmt.Fprintf(os.Stderr, "warning: outside the guarantee: the categories of %s come from the rows, and "+
+			"certificates will say so. To avoid this, take them from public knowledge and remove source: "+
+			"rows.\n", strings.Join(names, ", "))
 	}
 	if *o.format == "json" {
 		return cli.PrintJSON(o.result(p))
@@ -139,9 +141,9 @@ func (o *proposeFlags) show(p *proposal.Proposal) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s is written.", o.out)
+	fmt.Printf("\nWrote %s.", o.out)
 	if n := p.Unfinished(); n > 0 {
-		fmt.Printf(" Replace TODO in %s; comments there say how.", text.Several(n, "column"))
+		fmt.Printf(" Replace each TODO in %s; comments there say how.", text.Several(n, "column"))
 	}
 	fmt.Printf("\nnext:\n  %s\n", o.next())
 	return nil

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 
 // Commands are the commands of this package.
 func Commands() []*cobra.Command {
-	c := &cobra.Command{Use: "schema COMMAND", Short: "propose a schema for a table, or check files against a schema"}
+	c := &cobra.Command{Use: "schema COMMAND", Short: "propose a schema for a table, or check files against one"}
 	c.AddCommand(proposeCommand(), checkCommand())
 	return []*cobra.Command{c}
 }

@@ -27,19 +27,19 @@ import (
 func admitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "admit --config operator.yaml [--confirm SITE=FINGERPRINT]... [--partial] [--dir DIR]",
-		Short: "admit the sites whose fingerprints people read out, and publish the roster",
-		Long: `Waits for the sites' requests, shows the fingerprint of each key, and asks whether it is the one that the
-site reads out by telephone. When all sites of the study are confirmed it signs their certificates by the authority's
-key, which stays on this machine, and publishes the roster. Read its fingerprint out to the sites: all have to see the
-same.`,
+		Short: "admit the sites whose fingerprints were read out, and publish the roster",
+		Long: `Waits for the sites' requests, shows the fingerprint of each key, and asks whether the site reads out the
+same fingerprint by telephone. After all sites of the study are confirmed, it signs their certificates with the
+authority's key, which stays on this machine, and publishes the roster. Read out the roster's fingerprint to the
+sites: all must see the same one.`,
 	}
 	var a admission
 	f := c.Flags()
 	f.StringVar(&a.config, "config", "", "the operator's YAML `file`, operator/operator.yaml of the study's folder")
-	f.StringVar(&a.dir, "dir", "", "the study's `folder`; by default the one that the file's folder is in")
-	f.StringToStringVar(&a.told, "confirm", nil, "`SITE=FINGERPRINT` as the site read it out, 32 hex digits or "+
-		"more of it")
-	f.BoolVar(&a.partial, "partial", false, "admit the sites that ask now, and do not wait for the others")
+	f.StringVar(&a.dir, "dir", "", "the study's `folder` (default: the parent of the file's folder)")
+	f.StringToStringVar(&a.told, "confirm", nil, "`SITE=FINGERPRINT` as the site read it out, at least its first 32 "+
+		"hex digits")
+	f.BoolVar(&a.partial, "partial", false, "admit the sites that have asked, and do not wait for the others")
 	a.format = cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if a.config == "" {
@@ -71,7 +71,7 @@ func (a *admission) run(ctx context.Context) error {
 	defer o.Close()
 	for site := range a.told {
 		if !slices.Contains(a.study.Sites, site) {
-			return fmt.Errorf("--confirm %s=...: the study has no such site, but %s", site,
+			return fmt.Errorf("--confirm %s=...: the study has no such site; its sites are %s", site,
 				strings.Join(a.study.Sites, ", "))
 		}
 	}
@@ -107,8 +107,8 @@ func (a *admission) notOlder(stands *enroll.Standing) error {
 		next = stands.Generation + 1
 	}
 	if _, err := os.Stat(a.rosterFile(next)); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s was published, and the aggregator shows an older roster, or none; have its etcd "+
-			"restored from a newer backup", a.rosterFile(next))
+		return fmt.Errorf("%s was published, but the aggregator shows an older roster or none; restore its etcd from "+
+			"a newer backup", a.rosterFile(next))
 	}
 	return nil
 }
@@ -153,20 +153,21 @@ func (a *admission) published(r *enroll.Standing) error {
 		return cli.PrintJSON(map[string]any{"generation": r.Generation, "sites": r.Keys(), "roster": path,
 			"fingerprint": r.Fingerprint()})
 	}
-	fmt.Printf("the roster of generation %d stands, with %d of %d sites:\n", r.Generation, len(r.Sites),
+	fmt.Printf("roster of generation %d, with %d of %d sites:\n", r.Generation, len(r.Sites),
 		len(a.study.Sites))
 	w := cli.Columns()
 	for _, s := range r.Sites {
 		fmt.Fprintf(w, "  %s\t%s\n", s.Name, certs.SpellFingerprint(s.Key))
 	}
 	_ = w.Flush()
-	fmt.Printf("read its fingerprint out to every site:\n  %s\n", certs.SpellFingerprint(r.Fingerprint()))
+	fmt.Printf("read out its fingerprint to every site:\n  %s\n", certs.SpellFingerprint(r.Fingerprint()))
 	if a.study.Masked && !whole {
-		fmt.Println("the students' run.yaml is written when all sites are admitted: it names their keys")
+		fmt.Println("the students' run.yaml files are written after all sites are admitted, because they name the " +
+			"sites' keys")
 	}
 	for _, name := range without {
-		fmt.Fprintf(os.Stderr, "the run.yaml of %s was not written: its folder is gone, or has another one; its runs "+
-			"name the members that %s lists\n", name, path)
+		fmt.Fprintf(os.Stderr, "the run.yaml of %s was not written: its folder is missing, or has another run.yaml; "+
+			"take the members from %s\n", name, path)
 	}
 	return nil
 }

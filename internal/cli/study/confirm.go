@@ -65,7 +65,7 @@ func (a *admission) confirmed(ctx context.Context, o *enroll.Operator) ([]enroll
 // enough refuses a roster without sites.
 func (a *admission) enough(right map[string]enroll.Asking, stands *enroll.Standing) error {
 	if len(right) == 0 && stands == nil {
-		return errors.New("no site asks to be admitted; run it again when one has joined, or without --partial")
+		return errors.New("no site has asked for admission; run the command again later, or without --partial")
 	}
 	return nil
 }
@@ -81,10 +81,10 @@ func inOrder(sites map[string]enroll.Asking) []enroll.Asking {
 
 // confirm requires a person, or a flag, to confirm that a site reads out the fingerprint of its request.
 func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
-	fmt.Fprintf(os.Stderr, "site %s asks since %s UTC with the key\n  %s\n", q.Site,
+	fmt.Fprintf(os.Stderr, "site %s has asked since %s UTC, with the key\n  %s\n", q.Site,
 		q.Received.Format(time.DateTime), certs.SpellFingerprint(q.Fingerprint))
 	if q.Replaced > 0 {
-		fmt.Fprintf(os.Stderr, "  it took the place of another key, %d times: ask the site how often it began anew\n",
+		fmt.Fprintf(os.Stderr, "  it replaced another key, %d times: ask the site how often it started over\n",
 			q.Replaced)
 	}
 	if told, ok := a.told[q.Site]; ok {
@@ -93,7 +93,7 @@ func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
 		}
 		return nil
 	}
-	if !cli.Confirm(ctx, fmt.Sprintf("is this what %s reads out to you?", q.Site)) {
+	if !cli.Confirm(ctx, fmt.Sprintf("does %s read out the same fingerprint?", q.Site)) {
 		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm "+
 			"%s=FINGERPRINT", q.Site, q.Site)
 	}

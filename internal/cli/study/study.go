@@ -24,9 +24,9 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "study COMMAND",
-		Short: "set up a study of several sites: its folder, their start kits, their admission",
-		Long: `Sets up a study of several sites, from one file that says what they agree on. docs/tutorial-study.md does
-all of it. Sites join by their kits: teacher join KIT.zip --data FILE.`,
+		Short: "set up a study of several sites",
+		Long: `Sets up a study of several sites from a file with their agreement. docs/tutorial-study.md shows
+all steps. Sites join with their start kits: teacher join KIT.zip --data FILE.`,
 	}
 	c.AddCommand(initCommand(), makeCommand(), admitCommand())
 	return c
@@ -35,13 +35,13 @@ all of it. Sites join by their kits: teacher join KIT.zip --data FILE.`,
 func initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [--out study.yaml]",
-		Short: "write a study.yaml to be filled in",
+		Short: "write a study.yaml template",
 	}
-	out := c.Flags().String("out", "study.yaml", "`file` to write, which must not be there")
+	out := c.Flags().String("out", "study.yaml", "`file` to write; it must not exist")
 	c.RunE = func(*cobra.Command, []string) error {
 		f, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("--out: %s exists; name another file", *out)
+			return fmt.Errorf("--out: %s already exists; give another file", *out)
 		}
 		if err != nil {
 			return fmt.Errorf("--out: %w", err)
@@ -50,7 +50,7 @@ func initCommand() *cobra.Command {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("write %s: %w", *out, err)
 		}
-		fmt.Printf("%s is written; fill it in, then: conclave study make %s --out DIR\n", *out, *out)
+		fmt.Printf("wrote %s; fill it in, then: conclave study make %s --out DIR\n", *out, *out)
 		return nil
 	}
 	return c
@@ -59,16 +59,16 @@ func initCommand() *cobra.Command {
 func makeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "make study.yaml --out DIR",
-		Short: "make the authority, the operator's and the students' folders, and a start kit for each site",
-		Long: `Makes the folder of a study: the authority, what aggregator, worker and operator need, a folder for each
-student and a start kit for each site. Nothing that is there is overwritten; a command that was stopped goes on.`,
+		Short: "create the study's folder, with the authority and a start kit for each site",
+		Long: `Creates the folder of a study: the authority, the files of aggregator, worker and operator, a folder for
+each student and a start kit for each site. It overwrites no file. If it is interrupted, run it again to continue.`,
 		Args: cli.OneArgument("the path of a study.yaml"),
 	}
-	out := c.Flags().String("out", "", "`folder` to make; it holds the authority's key")
+	out := c.Flags().String("out", "", "`folder` to create; it will contain the authority's key")
 	format := cli.Format(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *out == "" {
-			return cli.Misuse("--out: name a folder")
+			return cli.Misuse("--out: give a folder")
 		}
 		if err := known(args[0]); err != nil {
 			return err
@@ -88,9 +88,9 @@ student and a start kit for each site. Nothing that is there is overwritten; a c
 
 func showMade(s *study.Study, dir string, kits []provision.Kit) {
 	at := func(path ...string) string { return filepath.Join(append([]string{dir}, path...)...) }
-	fmt.Printf("study %s is made in %s; %s stays on this machine\n\n", s.Name, dir,
+	fmt.Printf("study %s is in %s; keep %s on this machine\n\n", s.Name, dir,
 		filepath.Join(provision.Authority(dir), "ca.key"))
-	fmt.Println("hand each site its kit, and read the SHA-256 of it out by telephone:")
+	fmt.Println("send each site its kit, and read out the kit's SHA-256 by telephone:")
 	w := cli.Columns()
 	for _, k := range kits {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", k.Site, k.Path, certs.SpellFingerprint(k.SHA256))
@@ -101,9 +101,9 @@ func showMade(s *study.Study, dir string, kits []provision.Kit) {
 	fmt.Printf("  conclave study admit --config %s\n", at("operator", "operator.yaml"))
 	when := ""
 	if s.Masked {
-		when = " when the sites are admitted: their runs name the sites' keys"
+		when = " after the sites are admitted, because its run.yaml names their keys"
 	}
-	fmt.Printf("hand each student a folder below %s%s\n", at("students"), when)
+	fmt.Printf("send each student a folder below %s%s\n", at("students"), when)
 }
 
 // known refuses a study with pipelines or stages that no site's policy could allow.
@@ -118,7 +118,7 @@ func known(path string) error {
 		names, have []string
 	}{{"pipelines", s.Pipelines, sitepolicy.Pipelines()}, {"stages", s.Stages, sitepolicy.Stages()}} {
 		for _, name := range of.names {
-			p.Need(slices.Contains(of.have, name), "%s: %s: %q is none; use %s", path, of.field, name,
+			p.Need(slices.Contains(of.have, name), "%s: %s: %q is not available; use %s", path, of.field, name,
 				strings.Join(of.have, ", "))
 		}
 	}

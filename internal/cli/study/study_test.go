@@ -28,8 +28,8 @@ students: [lab]
 func TestPipelinesAndStagesThatNoPolicyAllows(t *testing.T) {
 	for _, c := range []struct{ from, to, says string }{
 		{"heart", "heart", ""},
-		{"embed]", "embeds]", `pipelines: "embeds" is none; use `},
-		{"[quality]", "[marginals]", `stages: "marginals" is none; use `},
+		{"embed]", "embeds]", `pipelines: "embeds" is not a pipeline; use `},
+		{"[quality]", "[marginals]", `stages: "marginals" is not available; use `},
 	} {
 		path := filepath.Join(t.TempDir(), "study.yaml")
 		testkit.Must(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, c.from, c.to)), 0o600))

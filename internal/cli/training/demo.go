@@ -18,21 +18,21 @@ import (
 func demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo [--out DIR] [flags]",
-		Short: "train on the shipped example, end to end",
+		Short: "train on the built-in example, end to end",
 	}
 	r := newRunFlags(c, "conclave-demo")
 	names := pipelines.Names(nil)
 	pipeline := cli.Choice(c, "pipeline", flchain.Pipeline, "the `pipeline` to train with: "+strings.Join(names, ", "),
 		names...)
 	masked := c.Flags().Bool("masked", false,
-		"hide the sites' sums from the aggregator: it sees only totals with noise")
+		"hide the sites' sums from the aggregator: it sees only noisy totals")
 	c.RunE = func(c *cobra.Command, _ []string) error { return demo(c.Context(), *pipeline, *masked, r) }
 	return c
 }
 
 func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error {
 	if r.out == "" {
-		return cli.Misuse("--out: name a folder")
+		return cli.Misuse("--out: give a folder")
 	}
 	// The example is public, so restarting the demo breaks no guarantee: the results of an earlier demo are removed.
 	if err := clearDemo(r.out); err != nil {
@@ -55,7 +55,7 @@ func demo(ctx context.Context, pipeline string, masked bool, r *runFlags) error 
 		fmt.Fprintf(os.Stderr, "demo: two sites, an aggregator and a student on this machine train with %s\n", pipeline)
 	}
 	r.unregistered = true
-	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; the same command starts the demo again")
+	return cli.Interrupted(ctx, r.train(ctx, path), "interrupted; run the same command to start the demo again")
 }
 
 var demoFiles = []string{
@@ -70,7 +70,7 @@ func clearDemo(out string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look into the output folder: %w", err)
+		return fmt.Errorf("read the output folder: %w", err)
 	}
 	shipped, err := flchain.Files.ReadFile("schema.yaml")
 	if err != nil {
@@ -78,7 +78,7 @@ func clearDemo(out string) error {
 	}
 	found, err := os.ReadFile(filepath.Join(out, "example", "schema.yaml"))
 	if err != nil || !bytes.Equal(found, shipped) {
-		return fmt.Errorf("%s is not empty and not an earlier demo; name another folder with --out", out)
+		return fmt.Errorf("%s is not empty and not an earlier demo; give another folder with --out", out)
 	}
 	for _, name := range demoFiles {
 		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {

@@ -31,12 +31,13 @@ func (q *quickFlags) add(c *cobra.Command) {
 	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
 	f.Lookup("epsilon").DefValue = "0" // hidden in help
-	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen by --records)")
-	f.IntVar(&q.records, "records", 0, "public number of records; do not count it in the data")
+	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen from --records)")
+	f.IntVar(&q.records, "records", 0, "public number of records; do not count them in the data")
 	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
 	f.StringVar(&q.pipeline, "pipeline", "",
-		"how to train (default: marginals for tables, embed with new labels for images)")
-	f.StringVar(&q.unit, "unit", "", "what is protected: record, or the schema's column of role unit (default record)")
+		"training method (default: marginals for tables, embed with new labels for images)")
+	f.StringVar(&q.unit, "unit", "", "protected unit: record, or the name of the schema's column with role unit "+
+		"(default record)")
 }
 
 // given names the flags given that describe a run.
@@ -81,12 +82,12 @@ func (q *quickFlags) text(data string) ([]byte, error) {
 // has begun keeps its own.
 func (q *quickFlags) write(data, out string) (string, error) {
 	if q.schema == "" || math.IsNaN(q.epsilon) {
-		return "", cli.Misuse("--schema and --epsilon: both are needed for a file of rows; or name a run.yaml with " +
-			"--run")
+		return "", cli.Misuse("--schema and --epsilon: both are required with a file of rows; or give a run.yaml " +
+			"with --run")
 	}
 	if q.delta == 0 && q.records == 0 {
-		return "", cli.Misuse("--delta or --records: one is needed; give the public number of records with " +
-			"--records, or a delta well below one over it; do not count it in the data")
+		return "", cli.Misuse("--delta or --records: one is required; give the public number of records with " +
+			"--records (do not count them in the data), or a delta well below one over that number")
 	}
 	text, err := q.text(data)
 	if err != nil {
@@ -105,17 +106,17 @@ func (q *quickFlags) write(data, out string) (string, error) {
 		return path, nil
 	case err == nil:
 		if _, err := os.Stat(filepath.Join(out, "state")); err == nil {
-			return "", fmt.Errorf("%s is of a run with other settings; continue that one by --run %s, or name "+
+			return "", fmt.Errorf("%s belongs to a run with other settings; continue that run with --run %s, or give "+
 				"another folder with --out", out, path)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("read the run.yaml of an earlier start: %w", err)
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
-		return "", fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
+		return "", fmt.Errorf("create the output folder: %w; give a writable folder", err)
 	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", fmt.Errorf("write the run.yaml: %w; name a folder that this process may write to", err)
+		return "", fmt.Errorf("write the run.yaml: %w; give a writable folder", err)
 	}
 	return path, nil
 }

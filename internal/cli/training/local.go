@@ -63,7 +63,7 @@ type runFlags struct {
 
 func newRunFlags(c *cobra.Command, out string) *runFlags {
 	r := &runFlags{votes: cli.Choice(c, "votes", "teachers",
-		"source of the votes; coin for the baseline, which learns from coin flips", "teachers", "coin")}
+		"source of the votes; coin: a baseline that learns from coin flips", "teachers", "coin")}
 	r.add(c, out)
 	return r
 }
@@ -71,29 +71,29 @@ func newRunFlags(c *cobra.Command, out string) *runFlags {
 func localCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "local (FILE --schema schema.yaml --epsilon E | --run run.yaml) --out DIR [flags]",
-		Short: "train on this machine, with a cluster that lasts as long as the run",
+		Short: "train on this machine, with a temporary cluster",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Misuse("%d files are named: put files that are one table into a folder and name that, "+
-					"or write a pattern in quotes, such as 'rows/*.csv'; files of several sites go into a run.yaml",
+				return cli.Misuse("got %d files: for a table in several files give their folder, or a quoted pattern "+
+					"such as 'rows/*.csv'; for several sites write a run.yaml",
 					len(args))
 			}
 			return nil
 		},
 	}
-	path := c.Flags().String("run", "", "a run.yaml, instead of FILE and the flags that describe a run")
+	path := c.Flags().String("run", "", "a run.yaml, in place of FILE and the flags that describe a run")
 	var q quickFlags
 	q.add(c)
 	r := newRunFlags(c, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if (*path == "") == (len(args) == 0) {
-			return cli.Misuse("name either a file of rows, or a run.yaml with --run")
+			return cli.Misuse("give either a file of rows, or a run.yaml with --run")
 		}
 		if given := q.given(c); *path != "" && len(given) > 0 {
-			return cli.Misuse("--run: the run.yaml says that; leave out %s", strings.Join(given, ", "))
+			return cli.Misuse("--run: the run.yaml sets this; leave out %s", strings.Join(given, ", "))
 		}
 		if r.out == "" {
-			return cli.Misuse("--out: name a folder")
+			return cli.Misuse("--out: give a folder")
 		}
 		if err := ownFolder(r.out); err != nil {
 			return err
@@ -110,7 +110,7 @@ func localCommand() *cobra.Command {
 }
 
 // goesOn says how to continue a run, or a stage after one.
-const goesOn = "interrupted; the same command continues where this one stopped"
+const goesOn = "interrupted; run the same command to continue"
 
 // train runs the training on its own local cluster and shows the result.
 func (r *runFlags) train(ctx context.Context, path string) error {
@@ -138,7 +138,7 @@ func ownFolder(out string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look into the output folder: %w; name a folder with --out", err)
+		return fmt.Errorf("read the output folder: %w; give a folder with --out", err)
 	}
 	for _, path := range []string{
 		filepath.Join("state", "certs", "ca.key"),
@@ -155,5 +155,5 @@ func ownFolder(out string) error {
 	if inside, err := os.ReadDir(filepath.Join(out, "state")); err == nil && len(inside) == 0 && len(entries) == 1 {
 		return nil // a run interrupted before it had an authority
 	}
-	return fmt.Errorf("%s is not empty and not an earlier run; name another folder with --out", out)
+	return fmt.Errorf("%s is not empty and not an earlier run; give another folder with --out", out)
 }

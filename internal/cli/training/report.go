@@ -15,7 +15,7 @@ import (
 func reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report --from DIR [--out DIR] [--test FILE] [--train FILE] [--coin-flips FILE] [--format text|json]",
-		Short: "make the report of a finished run again and compare with real rows",
+		Short: "rewrite the report of a finished run, and compare with real rows",
 	}
 	var o results.ReportOptions
 	f := c.Flags()
@@ -23,16 +23,16 @@ func reportCommand() *cobra.Command {
 	f.StringVar(&o.Out, "out", "", "`folder` for the report (default: the run's)")
 	f.StringVar(&o.Test, "test", "", "CSV or idx `file` of real rows to compare with; the report is then NOT PRIVATE")
 	f.StringVar(&o.Train, "train", "",
-		"CSV or idx `file` of the real rows of the training, for the ceiling and for closeness; needs --test")
+		"CSV or idx `file` of the real rows used in the training, for the ceiling and closeness; needs --test")
 	f.StringVar(&o.CoinFlips, "coin-flips", "",
-		"synthetic.csv or images of the same run with --votes coin, the baseline; needs --test")
+		"synthetic.csv or images of the same run with --votes coin, as a baseline; needs --test")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o.From == "" {
-			return cli.Misuse("--from: name the output folder of a finished run")
+			return cli.Misuse("--from: give the output folder of a finished run")
 		}
 		if (o.Train != "" || o.CoinFlips != "") && o.Test == "" {
-			return cli.Misuse("--train and --coin-flips: name real rows to test on with --test too")
+			return cli.Misuse("--train and --coin-flips: also give real test rows with --test")
 		}
 		return makeReport(c.Context(), o, *format)
 	}
@@ -51,12 +51,12 @@ func makeReport(ctx context.Context, o results.ReportOptions, format string) err
 	fmt.Printf("%s: the certificate agrees with the ledger, (%g, %g)-DP, spent epsilon %.4f\n",
 		result.Run, result.Epsilon, result.Delta, result.EpsilonSpent)
 	fmt.Println(certificate.SpentNote)
-	fmt.Printf("stated in it, not proven by a ledger: %s\n", strings.Join(result.StatedNotProven, ", "))
+	fmt.Printf("stated in the certificate, not proven by a ledger: %s\n", strings.Join(result.StatedNotProven, ", "))
 	showUtility(result.Utility)
 	if result.NotPrivate {
-		fmt.Println("the report compares with real rows: NOT PRIVATE, it stays where they are")
+		fmt.Println("the report compares with real rows: NOT PRIVATE, keep it at the site")
 	} else {
-		fmt.Println("the report holds nothing of real rows but through the guarantee")
+		fmt.Println("the report uses real rows only through the guarantee")
 	}
 	fmt.Println("files:")
 	for _, name := range []string{"report", "report_md", "report_json"} {

@@ -16,19 +16,19 @@ import (
 // outputs describes each file of a run, in the order of interest.
 var outputs = []struct{ name, what string }{
 	{"synthetic", "the synthetic rows"},
-	{"not_private", "rows for comparison, NOT PRIVATE: not to be given away"},
+	{"not_private", "rows for comparison, NOT PRIVATE: do not share"},
 	{"images", "the synthetic images, as idx"},
 	{"labels", "their labels"},
-	{"samples", "some of them, to look at"},
-	{"report", "what they look like, for a browser"},
-	{"report_md", "the same in short, as text"},
-	{"report_json", "the same for programs"},
-	{"shared", "the report for others, without real rows"},
-	{"certificate", "what was guaranteed; it travels with the rows"},
+	{"samples", "sample images"},
+	{"report", "the report, for a browser"},
+	{"report_md", "a short report, as text"},
+	{"report_json", "the report, for programs"},
+	{"shared", "the report without comparisons with real rows, to share"},
+	{"certificate", "the guarantee; share it with the rows"},
 	{"ledger", "every answer and its cost"},
-	{"manifest", "the SHA-256 of what is given out"},
-	{"signatures", "who stands for it"},
-	{"model", "draws more rows at no cost"},
+	{"manifest", "the SHA-256 of all released files"},
+	{"signatures", "the signatures of student, aggregator and sites"},
+	{"model", "the generator; it draws more rows at no cost"},
 }
 
 // show prints a result, for people with possible next steps.
@@ -44,8 +44,8 @@ func show(result *results.Result, format string) error {
 		fmt.Printf("%s: %s\n", f.Name, f)
 	}
 	if result.HeldOut > 0 {
-		fmt.Printf("%g%% of the units were held out of the training, to compare with; the report is NOT PRIVATE: it "+
-			"stays on this machine, and the one in shared may travel\n", 100*result.HeldOut)
+		fmt.Printf("%g%% of the units were held out of the training, for the comparison; the report is NOT PRIVATE: "+
+			"keep it on this machine, and share the one in the folder shared\n", 100*result.HeldOut)
 	}
 	showUtility(result.Utility)
 	fmt.Println("files:")
@@ -54,7 +54,7 @@ func show(result *results.Result, format string) error {
 		if path := result.Outputs[o.name]; path != "" { // tables have no images
 			what := o.what
 			if o.name == "model" && len(result.Notes) > 0 {
-				what += ", without what the stages did"
+				what += ", without the stages after training"
 			}
 			fmt.Fprintf(w, "  %s\t%s\n", path, what)
 		}
@@ -74,9 +74,9 @@ func show(result *results.Result, format string) error {
 func showGuarantee(result *results.Result) {
 	fmt.Printf("%s: %d synthetic rows\n", result.Name, result.Rows)
 	if result.NotPrivate {
-		fmt.Println("NOT PRIVATE: no guarantee covers these rows and there is no certificate; " +
-			"they are for comparison, where the real rows are")
-		fmt.Printf("spent epsilon %.4f of %g on %s with %s all the same\n", result.EpsilonSpent,
+		fmt.Println("NOT PRIVATE: these rows have no guarantee and no certificate; use them only for comparison, and " +
+			"keep them with the real rows")
+		fmt.Printf("spent epsilon %.4f of %g on %s with %s nevertheless\n", result.EpsilonSpent,
 			result.Epsilon, text.Several(result.Rounds, "round"), text.Several(result.Teachers, "teacher"))
 		return
 	}
@@ -101,7 +101,7 @@ func showUtility(utility []results.UtilityResult) {
 	if utility[0].SyntheticAccuracy != nil {
 		measure, rows = "accuracy", "images"
 	}
-	fmt.Printf("%s on real test %s of models trained on (NOT PRIVATE, stays on this machine):\n", measure, rows)
+	fmt.Printf("%s on real test %s (NOT PRIVATE, keep on this machine), of models trained on:\n", measure, rows)
 	for _, u := range utility {
 		synthetic, real := cmp.Or(u.SyntheticAUROC, u.SyntheticAccuracy), cmp.Or(u.RealAUROC, u.RealAccuracy)
 		fmt.Printf("  %-29s synthetic %s %.3f", u.Classifier, rows, *synthetic)

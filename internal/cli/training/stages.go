@@ -32,9 +32,9 @@ func newStageFlags(c *cobra.Command) *stageFlags {
 		"a student's or worker's YAML `file` for a running cluster: the aggregator's address, the dataset "+
 			"and the certificate (default: the local run's own cluster)")
 	f.StringVar(&l.later.Name, "name", "",
-		"name of the stage's run in the ledger (default: the run's name and the stage's)")
+		"name of the stage's run in the ledger (default: the run's name with the stage's)")
 	f.Float64Var(&l.later.Epsilon, "epsilon", 0,
-		"part of the dataset's remaining budget that the stage may spend; not for free stages")
+		"maximum that the stage may spend of the dataset's remaining budget; not for free stages")
 	f.Float64Var(&l.later.Delta, "delta", 0, "delta of that budget (default: the run's)")
 	return l
 }
@@ -42,16 +42,16 @@ func newStageFlags(c *cobra.Command) *stageFlags {
 func (l *stageFlags) check() error {
 	switch {
 	case l.later.From == "":
-		return cli.Misuse("--from: name the output folder of a finished run")
+		return cli.Misuse("--from: give the output folder of a finished run")
 	case l.out == "":
-		return cli.Misuse("--out: name a folder for the results")
+		return cli.Misuse("--out: give a folder for the results")
 	case !(l.later.Epsilon >= 0 && l.later.Delta >= 0) || math.IsInf(l.later.Epsilon, 1) || l.later.Delta >= 1:
 		return cli.Misuse("--epsilon %v, --delta %v: give an epsilon above 0 and a delta below 1, or leave them out",
 			l.later.Epsilon, l.later.Delta)
 	}
 	if from, err := filepath.Abs(l.later.From); err == nil {
 		if out, err := filepath.Abs(l.out); err == nil && from == out {
-			return cli.Misuse("--out: name another folder than --from; the finished run stays as it is")
+			return cli.Misuse("--out: give another folder than --from; the finished run is not changed")
 		}
 	}
 	return nil
@@ -60,7 +60,7 @@ func (l *stageFlags) check() error {
 func postCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "post --from DIR --stage pgb|drs|pgb,drs --out DIR [--epsilon E] [flags]",
-		Short: "boost or reject records of a finished run",
+		Short: "boost or reject rows of a finished run",
 	}
 	l := newStageFlags(c)
 	stage := c.Flags().String("stage", "", "pgb, drs (free) or pgb,drs")
@@ -79,7 +79,7 @@ func postCommand() *cobra.Command {
 func weightsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "weights --from DIR --method METHOD --out DIR [--epsilon E] [flags]",
-		Short: "give the rows of a finished run weights that bring them closer to the real rows",
+		Short: "weight the rows of a finished run, closer to the real rows",
 	}
 	l := newStageFlags(c)
 	c.Flags().StringVar(&l.later.Weights, "method", "", "discriminator (free), logreg-noised, logreg-debiased or "+

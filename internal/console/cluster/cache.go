@@ -202,7 +202,7 @@ func (c *cache) look(ctx context.Context, last *state, changed map[string]bool) 
 // away explains the error of a call that the aggregator did not answer in time.
 func away(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the aggregator did not answer within %v (%w); try again when it is there", patience, err)
+		return fmt.Errorf("the aggregator did not answer within %v (%w); try again later", patience, err)
 	}
 	return err
 }

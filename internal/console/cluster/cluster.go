@@ -58,8 +58,8 @@ func Run(ctx context.Context, o Options, opened func(address string) error) (err
 		return err
 	}
 	if who.Role != certs.RoleOperator && who.Role != certs.RoleStudent {
-		return fmt.Errorf("tls: cert: it is that of %v; the console takes one of the role operator or student, and a "+
-			"site has `teacher console`", who)
+		return fmt.Errorf("tls: cert: it is for %v; use a certificate of role operator or student; for a site use "+
+			"`teacher console`", who)
 	}
 	if o.Authority != "" {
 		if _, err := authority.Inventory(o.Authority); err != nil {

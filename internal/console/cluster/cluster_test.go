@@ -83,7 +83,7 @@ func TestWhatChangesIsShown(t *testing.T) {
 	from := consoletest.New(4, 40)
 	b := open(t, certs.RoleOperator, "olga", from, "")
 	b.Get("/runs")
-	consoletest.Says(t, b.Post("/runs/run-00039/cancel", ""), "Run run-00039 is cancelled. It had not begun")
+	consoletest.Says(t, b.Post("/runs/run-00039/cancel", ""), "Run run-00039 is cancelled. It had not started")
 	consoletest.Says(t, b.Get("/runs?filter=cancelled"), "1 to 1 of 1")
 	consoletest.Says(t, b.Post("/runs/run-00000/remove", ""), "Run run-00000 is removed.")
 	consoletest.Says(t, b.Get("/runs"), "1 to 39 of 39")
@@ -109,13 +109,13 @@ func TestWhatChangesIsShown(t *testing.T) {
 		}
 	}()
 	testkit.Receive(t, lines) // the retry interval
-	from.Change("run-00038", func(r *conclavev1.RunStatus) { r.Reason = "waits for a worker" })
+	from.Change("run-00038", func(r *conclavev1.RunStatus) { r.Reason = "waiting for a worker" })
 	began := time.Now()
 	if line := testkit.Receive(t, lines); !strings.Contains(line, "event: change") {
 		t.Errorf("the stream says %q", line)
 	}
 	t.Logf("a change was told after %v", time.Since(began))
-	consoletest.Says(t, b.Get("/queue"), "waits for a worker")
+	consoletest.Says(t, b.Get("/queue"), "waiting for a worker")
 }
 
 // A student submits, fetches and reads the report, and cannot do what operators do with certificates.
@@ -158,7 +158,7 @@ func TestAStudent(t *testing.T) {
 		t.Errorf("a report before it was fetched: %d", status)
 	}
 	consoletest.Says(t, b.Get("/runs/run-00011"), "Fetch the results")
-	consoletest.Says(t, b.Post("/runs/run-00011/fetch", ""), "all of it holds", "Read the report")
+	consoletest.Says(t, b.Post("/runs/run-00011/fetch", ""), "all checks passed", "Read the report")
 	consoletest.Says(t, b.Get("/runs/run-00011/report"), `sandbox></iframe>`)
 	got, err := b.Client.Get(b.Base + "/runs/run-00011/report.html")
 	testkit.Must(t, err)
@@ -221,7 +221,7 @@ func TestLedger(t *testing.T) {
 	from.Lines = append(lines[:2:2], bytes.Replace(lines[2], []byte(`"seq":3`), []byte(`"seq":4`), 1))
 	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Not done.", "does not hold",
 		"line 3")
-	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "No run of yours")
+	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "You have no started run")
 }
 
 // A kit's certificate ends soon from the start. It only needs attention while its site has not joined.

@@ -52,7 +52,8 @@ func (c *Cluster) verify(r *http.Request) (to, say string, err error) {
 		return r.GetDataset() == dataset && r.GetOpened()
 	})
 	if i < 0 {
-		return to, "", fmt.Errorf("no run of yours on dataset %q has begun, and a ledger is asked for by one",
+		return to, "", fmt.Errorf("you have no started run on dataset %q; its ledger is available after one has "+
+			"started",
 			dataset)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 4*patience)

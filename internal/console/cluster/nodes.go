@@ -127,7 +127,7 @@ func (c *Cluster) revoke(r *http.Request) (to, say string, err error) {
 		return to, "", err
 	}
 	c.cache.expire("")
-	return to, fmt.Sprintf("Revoked %s of %s. Copy %s to where tls.revoked of the aggregators says, then "+
-		"to nodes and students; until then nothing changes.", text.Several(len(revoked), "certificate"), site,
+	return to, fmt.Sprintf("Revoked %s of %s. Copy %s to the tls.revoked file of the aggregators, then of nodes and "+
+		"students; until then nothing changes.", text.Several(len(revoked), "certificate"), site,
 		certs.RevokedFile(c.authority)), nil
 }

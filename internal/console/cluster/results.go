@@ -62,7 +62,7 @@ func (c *Cluster) fetch(r *http.Request) (to, say string, err error) {
 	name := r.PathValue("name")
 	to = "/runs/" + name
 	if c.fetched.get(name) != nil {
-		return to, "It was fetched before.", nil
+		return to, "The run was fetched before.", nil
 	}
 	f := requester.Fetching{
 		Run: name, Out: c.fetched.path(name), Authority: c.trusted, Force: true,
@@ -76,9 +76,9 @@ func (c *Cluster) fetch(r *http.Request) (to, say string, err error) {
 	c.fetched.of[name] = &result{came, f.Out, came.Verdict == proof.Proven}
 	c.fetched.mu.Unlock()
 	if came.Verdict != proof.Proven {
-		return to, fmt.Sprintf("%d files came. A signature is missing: they are not proven.", came.Files), nil
+		return to, fmt.Sprintf("%d files fetched. A signature is missing: they are not proven.", came.Files), nil
 	}
-	return to, fmt.Sprintf("%d files came, and all of it holds.", came.Files), nil
+	return to, fmt.Sprintf("%d files fetched, and all checks passed.", came.Files), nil
 }
 
 // bundle serves the file of a fetched run.
@@ -98,7 +98,7 @@ func (c *Cluster) bundle(w http.ResponseWriter, r *http.Request) {
 func (c *Cluster) report(r *http.Request) (console.View, error) {
 	name := r.PathValue("name")
 	if c.fetched.get(name) == nil {
-		return console.View{}, console.NotFound("run %q was not fetched; fetch it on its page first", name)
+		return console.View{}, console.NotFound("run %q is not fetched; fetch it on its page first", name)
 	}
 	return console.View{Page: "report", Title: "Report of run " + name, Data: name}, nil
 }

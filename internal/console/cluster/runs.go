@@ -24,7 +24,7 @@ type row struct {
 func rowOf(r *conclavev1.RunStatus) row {
 	why := r.GetReason()
 	if !r.GetQueued() {
-		why = "opened by a student, not of the queue"
+		why = "opened by a student without the queue"
 	}
 	return row{r, requester.StateText(r.GetState()), why}
 }
@@ -153,7 +153,7 @@ func (c *Cluster) cancel(r *http.Request) (to, say string, err error) {
 	if err != nil {
 		return "/runs/" + name, "", away(ctx, err)
 	}
-	say = fmt.Sprintf("Run %s is %s. It had not begun, and nothing was spent.", name,
+	say = fmt.Sprintf("Run %s is %s. It had not started, and nothing was spent.", name,
 		requester.StateText(run.GetState()))
 	if run.GetOpened() {
 		say = fmt.Sprintf("Run %s is %s. Epsilon %.4g in %d rounds was spent and stays spent.", name,

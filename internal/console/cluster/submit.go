@@ -54,7 +54,7 @@ func (c *Cluster) submit(r *http.Request) (to, say string, err error) {
 	c.cache.expire(name)
 	sentences := []string{fmt.Sprintf("Run %s is submitted: %s", name, requester.Standing(answer.GetRun()))}
 	if answer.GetExisting() {
-		sentences[0] = fmt.Sprintf("Run %s was submitted before: %s", name, requester.Standing(answer.GetRun()))
+		sentences[0] = fmt.Sprintf("Run %s was already submitted: %s", name, requester.Standing(answer.GetRun()))
 	}
 	for _, note := range requester.Notes(answer) {
 		sentences = append(sentences, strings.ToUpper(note[:1])+note[1:])

@@ -86,10 +86,10 @@ func (s *Site) decide(r *http.Request) (to, say string, err error) {
 		}
 	case "deny":
 	default:
-		return to, "", errors.New("say whether the run may begin")
+		return to, "", errors.New("choose approve or deny")
 	}
 	if spec == "" { // the decision is about exactly what the person read
-		return to, "", errors.New("the form names no spec; open the run's page again")
+		return to, "", errors.New("the form has no spec; open the run's page again")
 	}
 	decided, err := review.Decide(s.path, name, spec, d)
 	if err != nil {

@@ -91,8 +91,8 @@ func TestTheSitesWay(t *testing.T) {
 	consoletest.Says(t, b.Get("/"), "lab asks, for “study 12 of &lt;age&gt;”", "/runs/asked?spec="+hash("asked"))
 	consoletest.Says(t, b.Get("/runs?filter=waiting"), "1 to 1 of 1", "asked")
 	page := b.Get("/runs/asked?spec=" + hash("asked"))
-	consoletest.Says(t, page, "who asks: lab, according to the aggregator", "What leaves this node",
-		"noise: standard deviation 20 x the most that one record adds", "room for a run of 3 now",
+	consoletest.Says(t, page, "requester: lab, according to the aggregator", "What leaves this node",
+		"noise: standard deviation 20 x the maximum contribution of one record", "room for a run of 3 now",
 		"pipelines · met · allowed: embed", "You decide as "+review.Whoami())
 	for _, query := range []string{"/runs/asked?spec=ffff", "/runs/other"} {
 		if status, _ := b.Ask(http.MethodGet, b.Base+query, "", nil); status != http.StatusNotFound {
@@ -101,7 +101,7 @@ func TestTheSitesWay(t *testing.T) {
 	}
 	decide := func(run string, form url.Values) string { return b.Post("/runs/"+run+"/decide", form.Encode()) }
 	spec := hash("asked")
-	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Not done.", "Say whether the run may begin.")
+	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Not done.", "Choose approve or deny.")
 	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}, "decision": {"approve"}, "until": {"2001-01-01"}}),
 		"Not done.", "give a later end")
 	if err := enforcer.Ask(asks(t, config, "asked")); err == nil {

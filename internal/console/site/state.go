@@ -121,7 +121,7 @@ type nodeState struct{ State, Why string }
 func (s *Site) probe(ctx context.Context) nodeState {
 	host, port, err := net.SplitHostPort(s.config.HTTP.Listen)
 	if err != nil || port == "0" {
-		return nodeState{"not known", "set http.listen in the node's file to see here whether it is connected"}
+		return nodeState{"not known", "set http.listen in the node's file to see the connection here"}
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

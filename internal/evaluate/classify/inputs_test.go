@@ -137,7 +137,7 @@ func TestNamed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, model := range All() {
 		if seen[model.Name()] {
-			t.Errorf("%s is there twice", model.Name())
+			t.Errorf("%s is listed twice", model.Name())
 		}
 		seen[model.Name()] = true
 	}

@@ -43,8 +43,8 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 		e.Rows.Train = in.Train.Len()
 	} else {
 		note(e,
-			"No real training images were given: a classifier trained on half of the test images takes the place of "+
-				"one trained on them, and all figures are of the other half.")
+			"No real training images were given: the reference classifier is trained on half of the test images, and "+
+				"all figures use the other half.")
 	}
 	var err error
 	if in.Weight != nil {
@@ -57,7 +57,7 @@ func Evaluate(ctx context.Context, in Input) (*evaluate.Evaluation, error) {
 		}
 		in.Synthetic, e.Weights = in.Synthetic.Subset(drawn), evaluate.SummarizeWeights(in.Weight)
 		note(e,
-			"Classifiers of images take no weights: the figures are those of as many synthetic images, drawn in "+
+			"Classifiers of images ignore weights: the figures use the same number of synthetic images, drawn in "+
 				"proportion to their weights.")
 	}
 	if e.Images, err = in.compare(ctx); err != nil {
@@ -98,7 +98,7 @@ func (in Input) check() error {
 		}
 	}
 	if in.Train == nil && in.Test.Len() < 4 {
-		return fmt.Errorf("without training images at least four test images are needed")
+		return fmt.Errorf("without training images, at least four test images are needed")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 // ErrSeparated means that a combination of columns separates true from false rows without error, so that
 // coefficients grow without bound: use a prior.
-var ErrSeparated = errors.New("the rows can be told apart without error, so that no coefficients are best")
+var ErrSeparated = errors.New("the rows are perfectly separable, so no coefficients are best")
 
 const (
 	logisticSteps    = 100

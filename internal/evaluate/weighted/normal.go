@@ -76,7 +76,7 @@ func (n Normal) UpdateLogistic(x [][]float64, y []bool, weight []float64) (*Logi
 	mode, curvature, err := p.minimize(append([]float64(nil), n.Mean...))
 	if err != nil {
 		return fail(
-			errors.New("no mode was found: the prior is too wide for rows that can be told apart; use a narrower one"))
+			errors.New("no mode was found: the prior is too wide for separable rows; use a narrower one"))
 	}
 	return &LogisticPosterior{Laplace: Normal{Mean: mode, Covariance: curvature.inverse()}, loss: p, scale: curvature},
 		nil

@@ -78,4 +78,4 @@ func finite(name string, values []float64, rows int) error {
 	return nil
 }
 
-var errOverflow = errors.New("the figure is larger than any finite number: use a larger unit")
+var errOverflow = errors.New("the result overflows: use a larger unit")

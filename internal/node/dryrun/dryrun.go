@@ -74,7 +74,7 @@ type Report struct {
 // neverLeaving lists what never leaves, whatever is asked.
 var neverLeaving = []string{
 	"records, and values of records", "the partition key", "teachers' weights",
-	"which record is with which teacher, or in which sample", "names of files, and what the system says of them",
+	"the assignment of records to teachers and samples", "file names and file metadata",
 }
 
 // Spec makes a run's spec from a pipeline's defaults, for a single node.
@@ -101,7 +101,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		return nil, err
 	}
 	if own.SHA256 != schema.SHA256 {
-		return nil, fmt.Errorf("the run's schema is %s, this node's %s; use the same file everywhere",
+		return nil, fmt.Errorf("the run's schema is %s, and this node's is %s; use the same file everywhere",
 			own.SHA256, schema.SHA256)
 	}
 	hello := site.Hello()
@@ -124,7 +124,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 		return nil, err
 	}
 	var all []privacy.Event
-	r.Policy = "none is set: whatever the aggregator's budget allows is answered"
+	r.Policy = "no policy is set: the node answers everything that the aggregator's budget allows"
 	if enforcer != nil {
 		r.Policy = "allows all of it"
 	}
@@ -171,7 +171,7 @@ func New(c node.Config, site *node.Site, s *runfile.Spec) (*Report, error) {
 
 const (
 	refusesAll  = "refuses it from the first round on"
-	refusesPart = "refuses a part of it: the run ends, or goes on without this site"
+	refusesPart = "refuses a part of it: the run ends, or continues without this site"
 )
 
 // refuse notes that the site answers no round of a kind.
@@ -198,18 +198,18 @@ func (q *Question) foresee(enforcer *sitepolicy.Enforcer, t sitepolicy.Request, 
 		q.refuse(f.Refusal, r)
 		q.Fits, q.FitsAtLeast = f.Fits, f.FitsAtLeast
 	case f.Fits < q.Charged:
-		q.Verdict = fmt.Sprintf("allowed %d times of %d, then the site's own limit is reached", f.Fits, q.Charged)
+		q.Verdict = fmt.Sprintf("allowed %d of %d times, then the site's own limit is reached", f.Fits, q.Charged)
 		r.Policy = refusesPart
 	case f.Waits:
-		q.Verdict = "allowed, once somebody at the site approves the run"
+		q.Verdict = "allowed after a person at the site approves the run"
 		if r.Policy == "allows all of it" {
-			r.Policy = "allows all of it, once somebody at the site approves the run: teacher approve"
+			r.Policy = "allows all of it after a person at the site approves the run: teacher approve"
 		}
 	default:
 		q.Verdict = "allowed"
 	}
 	if f.Refusal == nil && f.FitsAtLeast < f.Fits {
-		q.Verdict += fmt.Sprintf("; %d times, if each is opened %d times, as it may",
+		q.Verdict += fmt.Sprintf("; up to %d times, because each may be opened %d times",
 			f.FitsAtLeast, t.Spec.RevealsAtMost())
 	}
 	return nil
@@ -230,18 +230,17 @@ func enforcerOf(c node.Config, site *node.Site) (*sitepolicy.Enforcer, error) {
 
 func fieldsOf(h *conclavev1.Hello) []Field {
 	return []Field{
-		{"protocol", strconv.Itoa(int(h.GetProtocol())), "version of the wire"},
+		{"protocol", strconv.Itoa(int(h.GetProtocol())), "protocol version"},
 		{"dataset", h.GetDataset(), "from the configuration"},
-		{"site", h.GetSite(), "from the configuration; the certificate says it too"},
+		{"site", h.GetSite(), "from the configuration; also in the certificate"},
 		{"node", h.GetNode(), "from the configuration"},
 		{"teachers", strconv.Itoa(int(h.GetTeachers())), "from the configuration; not the number of records"},
 		{"schema_sha256", h.GetSchemaSha256(), "of the public schema file"},
 		{"unit", h.GetUnit(), "from the configuration"},
 		{"manifest", cmp.Or(h.GetManifest(), "64 hexadecimal digits, made at the first start"),
-			"keyed fingerprint of the partitions, by the node's own key; nothing can be read from it"},
+			"keyed fingerprint of the partitions, with the node's own key; it reveals nothing"},
 		{"ledger", headText(h.GetLedger()),
-			"the newest entry of the dataset's ledger that the aggregator told of: " +
-				"one that was set back is found by it"},
+			"the newest ledger entry that the node received, to detect a ledger that went back"},
 	}
 }
 
@@ -281,4 +280,4 @@ func spentBy(events []privacy.Event, delta float64) (float64, error) {
 }
 
 // ErrNothing says that no question can be rehearsed.
-var ErrNothing = errors.New("no question of this run can be rehearsed")
+var ErrNothing = errors.New("this run has no question that a dry run can answer")

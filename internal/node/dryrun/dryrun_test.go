@@ -120,7 +120,7 @@ func TestWhatThePolicyWouldSay(t *testing.T) {
 	}{
 		"all of it": {policy, "pategan", 0.9, "allows all of it", "allowed"},
 		"by hand": {strings.Replace(policy, "automatic", "by-hand", 1), "pategan", 0.9,
-			"once somebody at the site approves", "approves the run"},
+			"after a person at the site approves", "approves the run"},
 		"a part":   {policy, "pategan", 3, "refuses it from the first round on", "own limit"},
 		"pipeline": {policy, "gpate", 0.9, "refuses it from the first round on", `"gpate" is not allowed`},
 		"rows": {strings.Replace(policy, "approval", "min_rows: 100000, approval", 1), "embed", 0.9,
@@ -161,8 +161,8 @@ func TestADryRunOfAMaskedRun(t *testing.T) {
 	r, err := New(c, site, s)
 	testkit.Must(t, err)
 	q := r.Questions[0]
-	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "under masks") ||
-		!strings.HasSuffix(q.Verdict, "; 0 times, if each is opened 4 times, as it may") ||
+	if q.WithoutNoise || !strings.HasPrefix(q.SeenBy, "nobody: ") || !strings.Contains(q.Content, "and masks") ||
+		!strings.HasSuffix(q.Verdict, "; up to 0 times, because each may be opened 4 times") ||
 		q.FitsAtLeast != 0 {
 		t.Errorf("question %+v", q)
 	}

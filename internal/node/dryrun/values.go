@@ -62,7 +62,7 @@ func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 			}
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "  of %d teachers x %d queries\n", v.GetTeachers(), v.GetQueries())
+		fmt.Fprintf(&b, "  by %d teachers for %d queries\n", v.GetTeachers(), v.GetQueries())
 		return b.String()
 	}
 	values := a.GetSum().GetValues()

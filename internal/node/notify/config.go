@@ -24,13 +24,13 @@ type Config struct {
 func (c Config) Validate() error {
 	if c.URL == "" {
 		if c.TokenFile != "" {
-			return errors.New("notify: token_file is for url, which is missing; give both, or neither")
+			return errors.New("notify: token_file needs url; set both, or neither")
 		}
 		return nil
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && onLoopback(u.Hostname())) {
-		return errors.New("notify: url is no https address, nor an http one of a loopback; write " +
+		return errors.New("notify: url is neither https nor http on a loopback address; write " +
 			"https://alerts.example.org/conclave, or leave notify out")
 	}
 	return nil
@@ -48,11 +48,11 @@ func (c Config) token() (string, error) {
 	}
 	raw, err := os.ReadFile(c.TokenFile)
 	if err != nil {
-		return "", fmt.Errorf("notify: token_file: %w; let this process read it", err)
+		return "", fmt.Errorf("notify: token_file: %w; make it readable", err)
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("notify: token_file: %s holds no word; write the token there, on one line", c.TokenFile)
+		return "", fmt.Errorf("notify: token_file: %s is empty; write the token there, on one line", c.TokenFile)
 	}
 	return token, nil
 }

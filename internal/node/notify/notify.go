@@ -204,10 +204,10 @@ func (n *Notifier) post(ctx context.Context, m *message) {
 	case ctx.Err() != nil:
 	case err == nil:
 		m.over = true
-		n.log.Info("people were told that a run waits for them", about)
+		n.log.Info("sent a notification of a waiting run", about)
 	case errors.As(err, &final) || m.due.After(m.until):
 		m.over = true
-		n.log.Warn("people were not told that a run waits for them", about, zap.Error(err))
+		n.log.Warn("could not send a notification of a waiting run", about, zap.Error(err))
 	}
 }
 
@@ -239,9 +239,9 @@ func (n *Notifier) once(ctx context.Context, body []byte) error {
 	case code/100 == 2:
 		return nil
 	case code/100 == 5, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return fmt.Errorf("notify: it answers %s", codeText(code))
+		return fmt.Errorf("notify: the server answered %s", codeText(code))
 	default:
-		return backoff.Permanent(fmt.Errorf("notify: it answers %s; check url and token_file",
+		return backoff.Permanent(fmt.Errorf("notify: the server answered %s; check url and token_file",
 			codeText(code)))
 	}
 }

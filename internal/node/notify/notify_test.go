@@ -104,7 +104,7 @@ func TestARunIsPostedOnce(t *testing.T) {
 		t.Errorf("posted %s, want %s", got, want)
 	}
 	testkit.Eventually(t, "three lines of the log", func() bool {
-		return log.FilterMessage("people were told that a run waits for them").Len() == 3
+		return log.FilterMessage("sent a notification of a waiting run").Len() == 3
 	})
 }
 
@@ -153,7 +153,7 @@ func TestWhatCannotBePosted(t *testing.T) {
 		t.Errorf("of an address where nobody listens: %v", err)
 	}
 	missing := New(Config{URL: gone.URL, TokenFile: filepath.Join(t.TempDir(), "none")}, zap.NewNop())
-	if err := missing.once(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "let this process read it") {
+	if err := missing.once(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "make it readable") {
 		t.Errorf("without the token: %v", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestWhereItIsPosted(t *testing.T) {
 		}
 	}
 	if err := (Config{TokenFile: "token"}).Validate(); err == nil || !strings.Contains(err.Error(),
-		"url, which is missing") {
+		"token_file needs url") {
 		t.Errorf("a token for nowhere: %v", err)
 	}
 }

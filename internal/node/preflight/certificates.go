@@ -29,7 +29,7 @@ func (c *checker) checkCertificates() {
 	keyPEM, keyErr := os.ReadFile(f.Key)
 	for _, err := range []error{certErr, keyErr} {
 		if err != nil {
-			c.distrust("certificate", "check the path, and that this user may read it", "%v", err)
+			c.distrust("certificate", "check the path and the permissions", "%v", err)
 		}
 	}
 	if certErr != nil {
@@ -37,7 +37,7 @@ func (c *checker) checkCertificates() {
 	}
 	chain := pemfile.Certificates(certPEM)
 	if len(chain) == 0 {
-		c.distrust("certificate", "name the certificate that was issued for this site", "%s holds no certificate",
+		c.distrust("certificate", "use the certificate that was issued for this site", "%s has no certificate",
 			f.Cert)
 		return
 	}
@@ -55,7 +55,7 @@ func (c *checker) checkCertificates() {
 	// At a time when it is valid, because dates are checked separately.
 	at := chain[0].NotBefore.Add(time.Second)
 	if err := certs.VerifyChain(chain, roots, x509.ExtKeyUsageClientAuth, at); err != nil {
-		c.distrust("certificate", "use files of one authority", "%s against %s: %v", f.Cert, f.CA, err)
+		c.distrust("certificate", "use files from the same authority", "%s against %s: %v", f.Cert, f.CA, err)
 	}
 	c.checkRevoked(f)
 }
@@ -67,7 +67,8 @@ func (c *checker) checkRevoked(f certs.Files) {
 		return
 	}
 	if _, err := tlsconfig.NewClientCredentials(f); err != nil {
-		c.distrust("revoked", "fetch the newest list from whoever keeps the authority, to "+f.Revoked, "%v", err)
+		c.distrust("revoked", "get the newest list from the authority's operator, and copy it to "+
+			f.Revoked, "%v", err)
 		return
 	}
 	c.ok("revoked", "%s can be used", f.Revoked)
@@ -87,7 +88,7 @@ func (c *checker) readAuthority(path string) *x509.CertPool {
 	}
 	all := pemfile.Certificates(raw)
 	if len(all) == 0 {
-		c.distrust("authority", "ask the aggregator's operator for ca.crt", "%s holds no certificate", path)
+		c.distrust("authority", "ask the aggregator's operator for ca.crt", "%s has no certificate", path)
 		return nil
 	}
 	roots := x509.NewCertPool()
@@ -109,9 +110,10 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 	role, who, ok := strings.Cut(name, "/")
 	switch {
 	case !ok:
-		c.distrust("certificate", "issue it with `conclave certs`", "it names no role and no site")
+		c.distrust("certificate", "issue it with `conclave certs`", "it has no role and no site")
 	case role != string(certs.RoleNode):
-		c.add("certificate", Problem, "use the one issued with --role node", "it is for %s %s, and this is a node",
+		c.add("certificate", Problem, "use a certificate issued with --role "+
+			"node", "it is for %s %s, and this is a node",
 			role, who)
 	case who != c.config.Site:
 		c.add("certificate", Problem, "set site to "+who+", or use the certificate of "+c.config.Site,
@@ -119,7 +121,7 @@ func (c *checker) checkIdentity(cert *x509.Certificate) {
 	default:
 		key, err := certs.Fingerprint(cert.PublicKey)
 		if err != nil {
-			c.distrust("certificate", "have one issued", "%v", err)
+			c.distrust("certificate", "request a certificate", "%v", err)
 			return
 		}
 		// Masked runs and policies of other sites name this key.
@@ -132,12 +134,12 @@ func (c *checker) checkDates(path string, cert *x509.Certificate, fix string) {
 	now := c.o.Now()
 	switch {
 	case now.After(cert.NotAfter):
-		c.distrust("expiry", fix, "%s ended on %s", path, cert.NotAfter.Format(time.RFC3339))
+		c.distrust("expiry", fix, "%s expired on %s", path, cert.NotAfter.Format(time.RFC3339))
 	case now.Before(cert.NotBefore):
-		c.distrust("clock", "set this machine's clock", "%s begins on %s, which is %v from now", path,
+		c.distrust("clock", "correct this machine's clock", "%s is not valid before %s, in %v", path,
 			cert.NotBefore.Format(time.RFC3339), cert.NotBefore.Sub(now).Round(time.Second))
 	case cert.NotAfter.Sub(now) < soon:
-		c.add("expiry", Warning, fix, "%s ends on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),
+		c.add("expiry", Warning, fix, "%s expires on %s, in %v", path, cert.NotAfter.Format(time.RFC3339),
 			cert.NotAfter.Sub(now).Round(time.Hour))
 	}
 }

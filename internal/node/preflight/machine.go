@@ -27,7 +27,7 @@ func (c *checker) checkMachine() {
 		if free, err := mapped.Free(existing(c.config.State)); err != nil {
 			c.skip("disk", err.Error())
 		} else if free < leastDisk {
-			c.add("disk", Warning, "make room: without it nothing can be charged or kept, and nothing is answered",
+			c.add("disk", Warning, "free some space: without it the node can store no charges, and answers nothing",
 				"%d MiB are free in %s", free>>20, existing(c.config.State))
 		} else {
 			c.ok("disk", "%d MiB are free in %s", free>>20, existing(c.config.State))
@@ -48,7 +48,8 @@ func (c *checker) checkMachine() {
 		}
 		if l, err := net.Listen("tcp", listen); err != nil {
 			c.add("http port", Problem,
-				"stop who has it (this node, where it runs already), or set it to another under http", "%v", err)
+				"stop the process that uses it (perhaps this node is already running), or change the port under "+
+					"http", "%v", err)
 		} else {
 			_ = l.Close()
 			c.ok("http port", "%s is free", listen)
@@ -65,14 +66,14 @@ func (c *checker) checkAuditLog() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if dir := existing(filepath.Dir(path)); !writable(dir) {
-			c.add("audit log", Problem, "let this process write there: without it no round is answered",
-				"%s cannot be made in %s", path, dir)
+			c.add("audit log", Problem, "make the folder writable: otherwise no round is answered",
+				"%s cannot be created in %s", path, dir)
 			return
 		}
 	default:
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
-			c.add("audit log", Problem, "let this process write to it: without it no round is answered", "%v", err)
+			c.add("audit log", Problem, "make the file writable: otherwise no round is answered", "%v", err)
 			return
 		}
 		_ = f.Close()
@@ -103,12 +104,12 @@ func (c *checker) estimate(rows int) {
 	free, ok := availableMemory()
 	switch {
 	case !ok:
-		c.skip("memory", "this system does not say how much is free")
+		c.skip("memory", "this system does not report free memory")
 	case need > free:
-		c.add("memory", Warning, "give the machine more, or divide the site's records among several nodes",
-			"the records take about %d MiB in memory, and %d MiB are free", need>>20, free>>20)
+		c.add("memory", Warning, "add memory, or divide the site's records among several nodes",
+			"the records need about %d MiB of memory, and %d MiB are free", need>>20, free>>20)
 	default:
-		c.ok("memory", "the records take about %d MiB, teachers' weights besides; %d MiB are free", need>>20, free>>20)
+		c.ok("memory", "the records need about %d MiB, plus the teachers' weights; %d MiB are free", need>>20, free>>20)
 	}
 }
 

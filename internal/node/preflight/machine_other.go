@@ -4,6 +4,6 @@ package preflight
 
 import "errors"
 
-var errUnknown = errors.New("this system is not asked for it")
+var errUnknown = errors.New("not checked on this system")
 
 func openFiles() (uint64, error) { return 0, errUnknown }

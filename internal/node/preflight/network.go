@@ -27,7 +27,7 @@ func (c *checker) checkNetwork(ctx context.Context) {
 	target, err := dial.Parse(c.config.Aggregator, c.config.ServerName)
 	switch {
 	case c.o.Offline:
-		c.skip("network", "left out, as asked")
+		c.skip("network", "skipped (--offline)")
 		return
 	case err != nil:
 		c.skip("network", "the configuration names no aggregator")
@@ -45,9 +45,9 @@ func (c *checker) checkNetwork(ctx context.Context) {
 	}
 	switch {
 	case open == 0:
-		c.add("aggregator", Problem, "start the aggregator, correct the addresses, "+
-			"or open the way out in the firewall; nothing has to come in",
-			"nobody listens at %s", target)
+		c.add("aggregator", Problem, "start the aggregator, correct the addresses, or allow outgoing connections in "+
+			"the firewall",
+			"no process listens at %s", target)
 		return
 	case answered == 0:
 		return // reported before
@@ -66,14 +66,14 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 	if net.ParseIP(host) == nil {
 		addresses, err := net.DefaultResolver.LookupHost(within, host)
 		if err != nil {
-			c.add("name", Problem, "correct the host's name, or this machine's DNS", "%s: %v", host, err)
+			c.add("name", Problem, "correct the host name, or this machine's DNS", "%s: %v", host, err)
 			return false, false
 		}
 		c.ok("name", "%s is %s", host, strings.Join(addresses, ", "))
 	}
 	raw, err := (&net.Dialer{}).DialContext(within, "tcp", address)
 	if err != nil {
-		c.add("port", Warning, "nothing, where it is a standby: those do not listen", "%v", err)
+		c.add("port", Warning, "nothing, if it is a standby: standbys do not listen", "%v", err)
 		return false, false
 	}
 	defer raw.Close()
@@ -98,9 +98,9 @@ func (c *checker) checkAddress(ctx context.Context, address string) (reached, tr
 		return true, false
 	}
 	server := conn.ConnectionState().PeerCertificates[0]
-	c.ok("tls", "%s proves to be the aggregator, until %s", address, server.NotAfter.Format(time.RFC3339))
+	c.ok("tls", "%s has a valid aggregator certificate, until %s", address, server.NotAfter.Format(time.RFC3339))
 	c.checkDates("the aggregator's certificate", server, "tell the aggregator's operator")
-	c.ok("clock", "within the dates of the aggregator's certificate; the wire has no finer clock")
+	c.ok("clock", "within the validity of the aggregator's certificate; this is the only check")
 	return true, true
 }
 
@@ -110,7 +110,7 @@ func (c *checker) handshakeFailed(conn *tls.Conn, err error) {
 		chain := conn.ConnectionState().PeerCertificates
 		for _, cert := range chain[:min(1, len(chain))] {
 			c.checkDates("the aggregator's certificate", cert,
-				"tell the aggregator's operator, or set this machine's clock")
+				"tell the aggregator's operator, or correct this machine's clock")
 		}
 	}
 	c.fail("tls", err)
@@ -129,25 +129,25 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 		&healthpb.HealthCheckRequest{Service: conclavev1.TeacherService_ServiceDesc.ServiceName})
 	switch {
 	case err != nil:
-		c.add("leader", Problem, "ask the aggregator's operator", "nobody says who leads: %s",
+		c.add("leader", Problem, "ask the aggregator's operator", "no address names the leader: %s",
 			dial.Message(err))
 		return
 	case health.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		c.add("leader", Warning, "wait, or ask the aggregator's operator",
-			"the aggregator says %v: it stops, or another one leads soon", health.GetStatus())
+			"the aggregator answered %v: it is stopping, or another one becomes the leader soon", health.GetStatus())
 		return
 	}
-	c.ok("leader", "an aggregator leads and answers nodes")
+	c.ok("leader", "the leader answers nodes")
 	if c.site == nil {
-		c.skip("dataset", "the records cannot be used, so that nothing can be compared")
+		c.skip("dataset", "the records cannot be used, so nothing can be compared")
 		return
 	}
 	answer, err := conclavev1.NewTeacherServiceClient(conn).Check(within,
 		&conclavev1.CheckRequest{Hello: c.site.Hello()})
 	switch {
 	case status.Code(err) == codes.Unimplemented:
-		c.skip("dataset", "the aggregator is of an earlier version, which tells only nodes that join: "+
-			"dataset, schema, unit, budget, manifest and protocol are not compared")
+		c.skip("dataset", "the aggregator has an earlier version without this check: dataset, schema, unit, budget, "+
+			"manifest and protocol are not compared")
 	case status.Code(err) == codes.Unavailable || status.Code(err) == codes.DeadlineExceeded:
 		c.add("dataset", Warning, "check again", "the aggregator did not answer: %s", dial.Message(err))
 	case err != nil:
@@ -155,7 +155,7 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 	default:
 		joined := "this node has never joined"
 		if answer.GetKnown() {
-			joined = "this node has joined before, with the same partitions"
+			joined = "this node has already joined, with the same partitions"
 		}
 		c.ok("dataset", "%s at aggregator %s has this schema and unit, and a budget of epsilon %g at delta %g; "+
 			"%s; %d teachers are connected",

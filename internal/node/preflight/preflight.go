@@ -72,7 +72,7 @@ func (c *checker) readConfig() bool {
 
 func (c *checker) readSchema() {
 	if c.config.Schema == "" {
-		c.skip("schema", "the configuration names none")
+		c.skip("schema", "the configuration has none")
 		return
 	}
 	schema, err := partition.LoadSchema(c.config.Schema)
@@ -81,22 +81,22 @@ func (c *checker) readSchema() {
 		return
 	}
 	c.schema = schema
-	c.ok("schema", "%d columns, sha256 %s; the aggregator must have the same", len(schema.Columns), schema.SHA256)
+	c.ok("schema", "%d columns, sha256 %s; the aggregator must use the same schema", len(schema.Columns), schema.SHA256)
 	if err := schema.CheckUnit(c.config.Unit); err != nil {
 		c.add("unit", Problem, "set unit to record, or to the schema's column of role unit", "%v", err)
 	} else {
-		c.ok("unit", "%s; the aggregator must have the same", c.config.Unit)
+		c.ok("unit", "%s; the aggregator must use the same unit", c.config.Unit)
 	}
 }
 
 func (c *checker) readData() {
 	if c.schema == nil || c.config.Data == "" && !c.config.SQL.Set() {
-		c.skip("data", "there is no schema to read it by, or the configuration names none")
+		c.skip("data", "there is no schema to read it by, or the configuration has none")
 		return
 	}
 	if file := c.config.SQL.DSNFile; file != "" {
 		if at, err := os.Stat(file); err == nil {
-			c.openToOthers("database", file, at, "others may read the password in it")
+			c.openToOthers("database", file, at, "other users may read the password in it")
 		}
 	}
 	read := c.config.Rows().Read
@@ -104,7 +104,7 @@ func (c *checker) readData() {
 		read = c.config.Rows().Structure
 	}
 	records, err := read(c.schema, func(odd string) {
-		c.add("data", Warning, "write the names as the schema has them", "%s", odd)
+		c.add("data", Warning, "use the column names of the schema", "%s", odd)
 	})
 	if err != nil {
 		var found *tabular.Violations
@@ -122,7 +122,7 @@ func (c *checker) readData() {
 		return
 	}
 	if c.o.Structure {
-		c.skip("data", "columns and types fit as far as they are known; no row was looked at, as asked")
+		c.skip("data", "columns and types match the schema as far as known; rows were not read (--structure)")
 	} else {
 		c.ok("data", "%d rows of this site", records.Len())
 	}
@@ -137,7 +137,7 @@ func (c *checker) readData() {
 		return
 	}
 	if c.o.Structure {
-		c.skip("teachers and state", "numbers of records are not known without a look at the rows")
+		c.skip("teachers and state", "record counts are unknown without reading the rows")
 		return
 	}
 	facts, certain, err := c.site.Facts()
@@ -145,15 +145,15 @@ func (c *checker) readData() {
 		c.fail("teachers and state", err)
 		return
 	}
-	how := "as in the state folder"
+	how := "from the state folder"
 	if !certain {
-		how = "in a division like the one that the first start makes"
+		how = "by a trial division like that of the first start"
 	}
 	if facts.LeastUnits == 0 {
 		c.add("teachers and state", Warning, "use fewer teachers before the node joins for the first time",
-			"%d privacy units for %d teachers; some have none, %s", facts.Units, c.config.Teachers, how)
+			"%d privacy units for %d teachers; some teachers have none, %s", facts.Units, c.config.Teachers, how)
 		return
 	}
-	c.ok("teachers and state", "%d privacy units for %d teachers, %d at least for each, %s", facts.Units,
+	c.ok("teachers and state", "%d privacy units for %d teachers, at least %d each, %s", facts.Units,
 		c.config.Teachers, facts.LeastUnits, how)
 }

@@ -208,18 +208,18 @@ func TestProblemsAreNamed(t *testing.T) {
 		"a stream of a database that counts": {func(p *place) {
 			delete(p.fields, "data")
 			p.fields["stream"], p.fields["sql"] = "true", "{dsn_env: DSN, query: select 1, pushdown: true}"
-		}, Problem, "config", "stream: sql.pushdown is given too"},
+		}, Problem, "config", "stream: sql.pushdown is set too"},
 		"another bad row": {func(p *place) { p.write("data.csv", "x,y\n0.5,no\nz,yes\n0.1,maybe\n") }, Problem,
 			"data", "row 3"},
 		"teachers": {func(p *place) { p.fields["teachers"] = "81" }, Problem, "teachers and state",
 			"more partitions than privacy units"},
 		"few rows": {func(p *place) { p.rows = 49 }, Problem, "minimum rows",
-			"49 privacy units, the policy wants 50"},
+			"49 privacy units, but the policy requires 50"},
 		"few rows of one": {func(p *place) {
 			p.rows = 49
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"min_rows: 50, min_rows_per_teacher: 30}]\n")
-		}, Problem, "minimum rows", "the policy wants 30"},
+		}, Problem, "minimum rows", "but the policy requires 30"},
 		"few rows of a category": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: y, least: 60}]}]\n")
@@ -227,11 +227,11 @@ func TestProblemsAreNamed(t *testing.T) {
 		"no column of categories": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: x, least: 2}]}]\n")
-		}, Problem, "minimum rows", `column "x" is no categorical column`},
+		}, Problem, "minimum rows", `column "x" is not a categorical column`},
 		"enough of each category": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: y, least: 2}]}]\n")
-		}, OK, "minimum rows", "each category that occurs here of 1 column has as many"},
+		}, OK, "minimum rows", "each category of 1 column that occurs here has enough"},
 		"no list": {func(p *place) {
 			p.fields["tls"] = "{ca: certs/ca.crt, cert: certs/node-north.crt, key: certs/node-north.key, " +
 				"revoked: none.crl}"
@@ -252,9 +252,9 @@ func TestProblemsAreNamed(t *testing.T) {
 			"datasets[0].epsilon"},
 		"another of it": {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy",
 			"datasets[0].pipelines"},
-		"other dataset": {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "does not name dataset e"},
+		"other dataset": {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "has no dataset e"},
 		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") },
-			Problem, "site ledger", "does not name an entry"},
+			Problem, "site ledger", "does not contain an entry"},
 		"state readable": {func(p *place) { p.mkdir("state", 0o755) }, Problem, "state folder", "mode 0755"},
 		"state a file":   {func(p *place) { p.write("state", "") }, Problem, "state folder", "is a file"},
 		"key readable": {func(p *place) { testkit.Must(p.t, os.Chmod(p.path("certs/node-north.key"), 0o644)) },
@@ -286,7 +286,7 @@ func TestProblemsAreNamed(t *testing.T) {
 			p.started()
 			p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90))
 		}, Problem, "teachers and state", "manifest"},
-		"a clock in the past": {func(p *place) { p.clock = -48 * time.Hour }, Problem, "clock", "begins on"},
+		"a clock in the past": {func(p *place) { p.clock = -48 * time.Hour }, Problem, "clock", "is not valid before"},
 		"a clock beyond":      {func(p *place) { p.clock = 101 * 24 * time.Hour }, Problem, "expiry", "ended on"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 		t.Errorf("problems: %+v", r.Checks)
 	}
 	found(t, r, OK, "port", p.address)
-	found(t, r, OK, "tls", "proves to be the aggregator")
+	found(t, r, OK, "tls", "has a valid aggregator certificate")
 	found(t, r, OK, "clock", "")
 	found(t, r, OK, "leader", "leads")
 	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; 0 teachers")
@@ -374,7 +374,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	p.address = "'no-such-host.invalid:7443, " + leader + "'"
 	found(t, p.check(Options{}), Problem, "name", "no-such-host.invalid")
 	p.address = "127.0.0.1:1"
-	found(t, p.check(Options{}), Problem, "aggregator", "nobody listens")
+	found(t, p.check(Options{}), Problem, "aggregator", "no process listens")
 	p.address = leader
 
 	// Reasons for which the aggregator would refuse the node.

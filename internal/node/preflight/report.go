@@ -76,5 +76,5 @@ func split(err error) (detail, fix string) {
 	if at := strings.LastIndex(text, "; "); at >= 0 {
 		return text[:at], text[at+2:]
 	}
-	return text, "fix what the message names"
+	return text, "fix the named problem"
 }

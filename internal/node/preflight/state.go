@@ -22,27 +22,27 @@ func (c *checker) checkState() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if parent := existing(dir); !writable(parent) {
-			c.add("state folder", Problem, "make it, and let this process write to it",
-				"%s is not there, and cannot be made in %s", dir, parent)
+			c.add("state folder", Problem, "create it, and make it writable",
+				"%s does not exist, and cannot be created in %s", dir, parent)
 			return
 		}
-		c.ok("state folder", "%s is made at the first start: this node has never joined from here", dir)
+		c.ok("state folder", "%s will be created at the first start: this node has never joined from here", dir)
 	case err != nil:
-		c.add("state folder", Problem, "let this process read it", "%v", err)
+		c.add("state folder", Problem, "make it readable", "%v", err)
 	case !at.IsDir():
 		c.add("state folder", Problem, "name a folder", "%s is a file", dir)
 	default:
 		good := writable(dir)
 		if !good {
-			c.add("state folder", Problem, "let this process write to it", "nothing can be written to %s", dir)
+			c.add("state folder", Problem, "make it writable", "%s is not writable", dir)
 		}
-		if c.openToOthers("state folder", dir, at, "others may read the partition key and the teachers") {
+		if c.openToOthers("state folder", dir, at, "other users may read the partition key and the teachers") {
 			good = false
 		}
 		for _, name := range []string{"partition.key", "manifest.json"} {
 			path := filepath.Join(dir, name)
 			if file, err := os.Stat(path); err == nil &&
-				c.openToOthers("state folder", path, file, "it is for this process alone") {
+				c.openToOthers("state folder", path, file, "only this process may read it") {
 				good = false
 			}
 		}
@@ -92,8 +92,8 @@ func writable(dir string) bool {
 
 func (c *checker) checkPolicy() {
 	if c.config.Policy == "" {
-		c.add("policy", Warning, "set policy to a file to have a limit of the site's own",
-			"none: whatever the aggregator's budget allows is answered")
+		c.add("policy", Warning, "set policy to a file to limit what the site spends",
+			"none: the node answers everything that the aggregator's budget allows")
 		return
 	}
 	policy, err := sitepolicy.Read(c.config.Policy)
@@ -103,12 +103,12 @@ func (c *checker) checkPolicy() {
 	}
 	d := policy.Dataset(c.config.Dataset)
 	if d == nil {
-		c.add("policy", Problem, "name the dataset in it, with what is allowed",
-			"%s does not name dataset %s: nothing would be answered", c.config.Policy, c.config.Dataset)
+		c.add("policy", Problem, "add the dataset, with the allowed pipelines and epsilon",
+			"%s has no dataset %s: nothing would be answered", c.config.Policy, c.config.Dataset)
 		return
 	}
 	if c.schema == nil {
-		c.skip("policy", "it can be used; the rest needs the schema")
+		c.skip("policy", "it is valid; further checks need the schema")
 		return
 	}
 	o := c.config.PolicyOptions(c.schema.SHA256)
@@ -129,7 +129,7 @@ func (c *checker) checkPolicy() {
 			"%s: %s", r.Rule, r.Private)
 	}
 	if n := len(d.LeastRecordsBy); n > 0 && counted && len(few) == 0 {
-		c.ok("minimum rows", "each category that occurs here of %s has as many privacy units as least_records_by wants",
+		c.ok("minimum rows", "each category of %s that occurs here has enough privacy units for least_records_by",
 			text.Several(n, "column"))
 	}
 	o.Facts = sitepolicy.Facts{Units: d.MinRows, LeastUnits: d.MinRowsPerTeacher} // they are named
@@ -139,18 +139,18 @@ func (c *checker) checkPolicy() {
 		return
 	}
 	if status.Problem != "" {
-		c.add("policy", Problem, "fix the ledger or the rule that it names", "%s", status.Problem)
+		c.add("policy", Problem, "fix the named ledger or rule", "%s", status.Problem)
 	} else {
 		c.ok("policy", "pipelines %v, stages %v, approval %s", d.Pipelines, d.Stages, d.Approval)
 	}
 	switch {
 	case status.EpsilonLeft <= 0:
-		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees to more",
-			"epsilon %.4g of %g is spent, as filter %s counts, and nothing is left",
+		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees",
+			"epsilon %.4g of %g is spent, by filter %s, and nothing is left",
 			status.EpsilonCounted, d.Epsilon, d.Filter)
 	default:
-		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, "+
-			"as filter %s counts, with room for a run of epsilon %.4g",
+		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, by filter %s, with room for a run "+
+			"of epsilon %.4g",
 			status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
 	}
 	for _, run := range status.Runs {

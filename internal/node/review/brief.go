@@ -25,23 +25,23 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintf(w, "run %s (spec %s) on dataset %s at node %s/%s is %s\n", b.Run.Run, b.SpecSHA256[:12], b.Dataset,
 		b.Site, b.Node, StateText(b.Run))
 	if b.Reason != "" {
-		fmt.Fprintln(w, "the policy refuses it, even with approval:", b.Reason)
+		fmt.Fprintln(w, "the policy refuses it, even with an approval:", b.Reason)
 	}
 	showDecisions(w, b.Run)
-	fmt.Fprintf(w, "who asks: %s, according to the aggregator\n", cli.Dash(b.Requester))
-	fmt.Fprintf(w, "what for: %s\n", purposeText(s.Purpose))
+	fmt.Fprintf(w, "requester: %s, according to the aggregator\n", cli.Dash(b.Requester))
+	fmt.Fprintf(w, "purpose: %s\n", purposeText(s.Purpose))
 	showStudy(w, s.Study)
 	fmt.Fprintf(w, "pipeline %s, budget epsilon %g at delta %g, by %s of all sites\n", s.Pipeline, s.Epsilon,
 		s.Delta, text.Several(int(s.Teachers), "teacher"))
-	fmt.Fprintf(w, "what is protected: one %s%s\n", s.Unit, cmp.Or(meaning.At(s.Overlap), " at one site"))
+	fmt.Fprintf(w, "protected unit: one %s%s\n", s.Unit, cmp.Or(meaning.At(s.Overlap), " at one site"))
 	fmt.Fprintln(w, "\nwhat leaves this node:")
 	for _, l := range b.Leaves {
 		showLeaving(w, l, s.Unit)
 	}
-	fmt.Fprintln(w, "  compare these counts with the smallest cell that you publish (nfilter.tab of DataSHIELD, "+
+	fmt.Fprintln(w, "  compare these counts with your minimum cell count for publication (nfilter.tab of DataSHIELD, "+
 		"minCellCount of OHDSI)")
 	showCost(w, b)
-	fmt.Fprintf(w, "\nwhat it can tell about one person, if all of its plan is released:\n  %s %s %s\n",
+	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),
 		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
 	fmt.Fprintf(w, "  %s protection: %s\n", b.Strength, b.Why)
@@ -62,17 +62,17 @@ func showStudy(w io.Writer, of *study.Block) {
 		fmt.Fprintln(w, "study: none")
 		return
 	}
-	fmt.Fprintf(w, "study: %s (%s), to the end of %s (UTC)\n  its purpose: %s\n  data permit: %s\n  contact: %s\n",
+	fmt.Fprintf(w, "study: %s (%s), ends on %s (UTC)\n  its purpose: %s\n  data permit: %s\n  contact: %s\n",
 		of.Title, of.Name, of.Expires, of.Purpose, of.Permit, of.Contact)
-	fmt.Fprintf(w, "  SHA-256 of its protocol, study.yaml: %s\n  (the student's words, but for this hash where the "+
-		"policy wants it; compare: sha256sum study.yaml)\n", of.SHA256)
+	fmt.Fprintf(w, "  SHA-256 of its protocol, study.yaml: %s\n  (stated by the student, except this hash if the "+
+		"policy requires it; compare: sha256sum study.yaml)\n", of.SHA256)
 }
 
 func purposeText(purpose string) string {
 	if purpose == "" {
 		return "the student does not say"
 	}
-	return fmt.Sprintf("%s (in the student's words; nothing checks them)", purpose)
+	return fmt.Sprintf("%s (stated by the student; not checked)", purpose)
 }
 
 // showLeaving shows the answers to an entry of the plan.
@@ -81,16 +81,16 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 	if l.Stage != "" {
 		stage = ", by stage " + l.Stage
 	}
-	fmt.Fprintf(w, "  %s%s\n    each: %s\n    before noise is added it is seen by %s\n", l.Mechanism, stage, l.Answer,
+	fmt.Fprintf(w, "  %s%s\n    each: %s\n    seen before noise is added by: %s\n", l.Mechanism, stage, l.Answer,
 		l.SeenBy)
 	if l.Deviation == 0 {
-		fmt.Fprintln(w, "    what is released is a choice by chance; no count stands in it")
+		fmt.Fprintln(w, "    the release is a random choice and contains no count")
 		return
 	}
-	fmt.Fprintf(w, "    noise: standard deviation %.4g x the most that one %s adds; fewer than %d do not stand out of "+
-		"one release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
+	fmt.Fprintf(w, "    noise: standard deviation %.4g x the maximum contribution of one %s; fewer than %d cannot be "+
+		"detected in one release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
 	if l.Times > 1 {
-		fmt.Fprintf(w, ",\n    and fewer than %d not out of all %d, if all asked the same (that / sqrt(%d))",
+		fmt.Fprintf(w, ",\n    and fewer than %d not in all %d together, if all ask the same (that / sqrt(%d))",
 			l.HiddenInAll, l.Times, l.Times)
 	}
 	fmt.Fprintln(w)
@@ -99,23 +99,23 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 func showCost(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintln(w, "\nwhat it costs this node:")
 	if b.EpsilonMost == nil {
-		fmt.Fprintf(w, "  its plan bounds nothing, or it is over; its budget is epsilon %g at delta %g\n",
+		fmt.Fprintf(w, "  its plan has no bound, or is used up; its budget is epsilon %g at delta %g\n",
 			b.Spec.Epsilon, b.Spec.Delta)
 	} else if b.Limit != nil {
-		fmt.Fprintf(w, "  epsilon %s at delta %g at most, as filter %s counts", MostText(b.Run), b.Limit.Delta,
+		fmt.Fprintf(w, "  at most epsilon %s at delta %g, by filter %s", MostText(b.Run), b.Limit.Delta,
 			b.Limit.Filter)
 		if b.RevealsAtMost > 1 {
 			fmt.Fprintf(w, ", with each round opened %d times", b.RevealsAtMost)
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "  %d answers were charged so far: epsilon %.4g\n", b.Charges, b.EpsilonCharged)
+	fmt.Fprintf(w, "  charged so far for %d answers: epsilon %.4g\n", b.Charges, b.EpsilonCharged)
 	if b.Limit == nil {
 		return
 	}
 	fmt.Fprintf(w, "  the site's limit is epsilon %g: room for a run of %.4g now", b.Limit.Epsilon, b.LeftNow)
 	if b.LeftAfter != nil {
-		fmt.Fprintf(w, ", of %.4g after all of this one", *b.LeftAfter)
+		fmt.Fprintf(w, ", and of %.4g after all of this run", *b.LeftAfter)
 	}
 	fmt.Fprintln(w)
 }
@@ -145,7 +145,7 @@ func WriteAdvance(w io.Writer, r sitepolicy.Run) {
 	if a.Study != "" {
 		fmt.Fprintf(w, "of the study with SHA-256 %s, ", a.Study)
 	}
-	fmt.Fprintf(w, "all of them together epsilon %g at most; %d answers cost %.4g so far\n", a.Epsilon, r.Charges,
+	fmt.Fprintf(w, "together at most epsilon %g; %d answers have cost %.4g so far\n", a.Epsilon, r.Charges,
 		r.EpsilonCharged)
 	showDecisions(w, r)
 }
@@ -164,11 +164,11 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	if g == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s is masked: a sum of %d of %d sites or more is opened, and is private where %d of them, at "+
-		"most, hand the aggregator all they know\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
-	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each is charged: epsilon %s at most\n",
+	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private if at most %d of these sites "+
+		"collude with the aggregator\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
+	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged: at most epsilon %s\n",
 		r.RevealsAtMost, MostText(r))
-	fmt.Fprintln(w, "compare each key with the people of its site, not with the aggregator's:")
+	fmt.Fprintln(w, "compare each key with people at its site, not with the aggregator's operator:")
 	for _, m := range g.Members {
 		fmt.Fprintf(w, "  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
 	}

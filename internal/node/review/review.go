@@ -27,8 +27,8 @@ func Open(path string, readOnly bool) (*sitepolicy.Enforcer, node.Config, error)
 		return nil, config, err
 	}
 	if config.Policy == "" {
-		return nil, config, fmt.Errorf("%s names no policy: whatever the aggregator's budget allows is answered, "+
-			"and nothing is written down; set policy to a file", path)
+		return nil, config, fmt.Errorf("%s has no policy: the node answers everything that the aggregator's budget "+
+			"allows, and records no runs; set policy to a file", path)
 	}
 	schema, err := partition.LoadSchema(config.Schema)
 	if err != nil {
@@ -50,14 +50,14 @@ func Decide(path, run, spec string, by sitepolicy.Decision) (*sitepolicy.Run, er
 	by.By = Whoami()
 	decided, err := enforcer.Decide(run, spec, by)
 	if errors.Is(err, sitepolicy.ErrNoRun) {
-		return nil, fmt.Errorf("%w; the node of %s writes them down when they ask", err, settings.State)
+		return nil, fmt.Errorf("%w; the node of %s records runs when they ask", err, settings.State)
 	}
 	if err != nil {
 		return nil, err
 	}
 	last := decided.Said[len(decided.Said)-1]
 	if err := node.Decided(settings, *decided, by.Approve, last.By); err != nil {
-		return nil, fmt.Errorf("the decision stands in the site's ledger, and not in the audit log: %w", err)
+		return nil, fmt.Errorf("the decision is in the site's ledger, but not in the audit log: %w", err)
 	}
 	return decided, nil
 }
@@ -87,7 +87,7 @@ func Signer(certificate, key string) (func(attest.Statement) (attest.Signature, 
 func End(until, term string) (time.Time, error) {
 	switch {
 	case until != "" && term != "":
-		return time.Time{}, errors.New("--until, --for: give one of them")
+		return time.Time{}, errors.New("--until, --for: give only one")
 	case until != "":
 		at, err := sitepolicy.ParseUntil(until)
 		if err != nil {

@@ -99,7 +99,7 @@ func (c Config) keyIfAny() (key partition.Key, err error) {
 	case err == nil:
 		return partition.LoadOrCreateKey(KeyPath(c.State))
 	case !errors.Is(err, fs.ErrNotExist):
-		return key, fmt.Errorf("look for the partition key: %w; let this process read the state folder", err)
+		return key, fmt.Errorf("read the partition key: %w; make the state folder readable", err)
 	}
 	return key, nil
 }

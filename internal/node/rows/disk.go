@@ -86,7 +86,7 @@ func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) erro
 		var wrong *grouping.OrderError
 		if errors.As(err, &wrong) {
 			err = &partition.InputError{File: c.source(), Row: wrong.Row + 1, Column: column.Name,
-				Problem: "its unit comes before that of the row above it, which sorted_by excludes",
+				Problem: "its unit sorts before that of the row above, against sorted_by",
 				Fix:     "sort the rows by this column, text by its bytes and numbers by size, or remove sorted_by"}
 		}
 		return places, err

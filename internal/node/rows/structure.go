@@ -33,7 +33,7 @@ func (c Config) Structure(schema *partition.Schema, warn func(string)) (_ Rows, 
 	case c.Stream:
 		_, err = tabular.OpenStream(schema, c.Data, o, c.scratch())
 	default:
-		err = errors.New("structure: the rows are read into memory; leave --structure out, or set stream or " +
+		err = errors.New("structure: the rows are loaded into memory; leave out --structure, or set stream or " +
 			"sql.pushdown")
 	}
 	if err == nil {
@@ -65,5 +65,5 @@ func (r notRead) Site(*question.Public, *Division, Config) *question.Site {
 }
 
 func (r notRead) CountUnitsBy(Config, int) (map[string]int, error) {
-	return nil, errors.New("no row was looked at, so that units of a category are not counted; leave --structure out")
+	return nil, errors.New("rows were not read, so the units of each category are not counted; leave out --structure")
 }

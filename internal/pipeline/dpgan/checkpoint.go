@@ -24,8 +24,8 @@ type checkpointJSON struct {
 }
 
 // startAnew is the advice for a damaged checkpoint: the answers to its rounds are lost.
-const startAnew = "put it back from a backup; without it the run cannot go on, for the answers that it was made of " +
-	"are dropped: open a run of another name"
+const startAnew = "restore it from a backup; without it the run cannot continue, because earlier answers were " +
+	"dropped: open a run with another name"
 
 // Save writes the whole state to path; see [pipeline.NetworkStudent.SaveState].
 func (t *Trainer) Save(path, identity string) error {

@@ -43,7 +43,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	studenttest.RefusesOptions(t, "dpgan", unset, map[string]string{"batch": "-5 5", "units": "-7"}, made(t))
 	for want, sizes := range map[string]Options{
 		"dpgan.batch: 9 is larger than units, 8": {Batch: 9, Units: 8},
-		"dpgan.batch: 4 and rate: 0.5 both say":  {Rate: 0.5, Batch: 4, Units: 8},
+		"dpgan.batch: 4 and rate: 0.5 both set":  {Rate: 0.5, Batch: 4, Units: 8},
 	} {
 		o := smallOptions()
 		o.Rate, o.Batch, o.Units = sizes.Rate, sizes.Batch, sizes.Units
@@ -107,7 +107,7 @@ func TestOptionsThatDoNotFitTheRecords(t *testing.T) {
 		"a tilt by distance": {table, smallOptions(), "discriminator: {loss: wasserstein}",
 			"dpgan.student.follow: tilt needs a discriminator whose score is a log-ratio"},
 		"a tilt by ratios": {table, smallOptions(), "discriminator: {loss: kl-wgan}",
-			"and loss kl-wgan gives none"},
+			"which loss kl-wgan does not give"},
 		"a tilt by default": {table, DefaultOptions(), "student: {follow: tilt}",
 			"dpgan.student.follow: tilt needs"},
 		"a decay too large": {table, DefaultOptions(), "discriminator: {decay: 4}",

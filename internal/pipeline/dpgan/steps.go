@@ -79,7 +79,7 @@ func (t *Trainer) sample(n int) (x []float32, classes []int) {
 // the sum is divided by its expected size, from the released number of units.
 func (t *Trainer) remember(a *pipeline.DiscriminatorAnswer) error {
 	if want := t.scorer.Parameters(); len(a.Sum) != want {
-		return fmt.Errorf("the release holds %d numbers for %d weights", len(a.Sum), want)
+		return fmt.Errorf("the release has %d numbers for %d weights", len(a.Sum), want)
 	}
 	if t.real == nil {
 		t.real = make([]float32, len(a.Sum))

@@ -34,11 +34,11 @@ func (t *training) Largest(p *plan.Plan, _ int) pipeline.Largest {
 	round.Run = t.Run
 	return pipeline.Largest{
 		Round:        round,
-		RoundContent: fmt.Sprintf("the %d weights of the discriminator; nobody's data", p.PerRound),
+		RoundContent: fmt.Sprintf("the %d weights of the discriminator; no records", p.PerRound),
 		Answer:       pipeline.LargestSum(t.Run, uint64(p.Rounds), p.PerRound, 1<<24*pipeline.DiscriminatorBound),
 		AnswerName:   "gradient sums",
-		AnswerContent: fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of clipped "+
-			"gradients; the aggregator sees it, and releases the sum over all nodes with noise only", p.PerRound),
+		AnswerContent: fmt.Sprintf("%d numbers: the sum of clipped gradients over a random sample of the site's "+
+			"privacy units; the aggregator sees it, and releases only the noisy sum over all nodes", p.PerRound),
 	}
 }
 

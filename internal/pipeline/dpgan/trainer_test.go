@@ -238,7 +238,7 @@ func ExampleNew() {
 	o.Batch, o.Units = 6000, 5000
 	_, err := New(o, nil, 2, 1)
 	fmt.Println(err)
-	// Output: dpgan.batch: 6000 is larger than units, 5000; a step cannot take more than all
+	// Output: dpgan.batch: 6000 is larger than units, 5000; use a smaller batch
 }
 
 func TestCheckpointsAreTheirRuns(t *testing.T) {
@@ -254,7 +254,7 @@ func TestCheckpointsAreTheirRuns(t *testing.T) {
 		others[name] = mustNew(t, o, v.e, 1)
 	}
 	c := v.of(t)
-	c.RefusesCheckpoints(t, c.Stopped(t, 19), "dpgan", "put it back from a backup", others, map[string][2]string{
+	c.RefusesCheckpoints(t, c.Stopped(t, 19), "dpgan", "restore it from a backup", others, map[string][2]string{
 		"no schedule":          {`"every":2`, `"every":0`},
 		"a round of no counts": {`"counts":[400,200]`, `"counts":null`},
 		"copies that are not":  {`"kept":[`, `"kept":[1,`},

@@ -69,8 +69,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	}
 	budget.Filter = privacy.FilterPLD
 	if o.Rate*float64(p.Rounds) <= budget.Delta {
-		return fmt.Errorf("dpgan.rate: %v over %d steps takes a unit with a probability below privacy.delta %v, which "+
-			"would be all of its protection; raise rate or steps", o.Rate, p.Rounds, budget.Delta)
+		return fmt.Errorf("dpgan.rate: with %v and %d steps, the probability that a unit is used at all is below "+
+			"privacy.delta %v; raise rate or steps", o.Rate, p.Rounds, budget.Delta)
 	}
 	first := plan.Share{Field: "dpgan.class_epsilon", Value: o.ClassEpsilon}
 	if o.Noise == 0 {
@@ -82,8 +82,8 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		if p.Start != nil {
 			first = plan.Share{Field: p.Start.Field, Value: p.Start.Share}
 		}
-		return fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the most that is "+
-			"drawn; lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise "+
+		return fmt.Errorf("dpgan: %d steps at rate %v need a noise multiplier of %.4g, and the maximum is %.4g; "+
+			"lower %s (%v of privacy.epsilon %v) or dpgan.steps, use a smaller dpgan.rate, or raise "+
 			"privacy.epsilon", p.Rounds, o.Rate, p.Multiplier(), most, first.Field, first.Value, budget.Epsilon)
 	}
 	if err := p.CheckFeasible(plan.Priced{
@@ -92,7 +92,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	if _, err := p.Planned().Check(budget); err != nil {
-		return fmt.Errorf("dpgan.noise: %v is too little for %d steps at rate %v: %w; raise it, or set it to 0 to "+
+		return fmt.Errorf("dpgan.noise: %v is too small for %d steps at rate %v: %w; raise it, or set it to 0 to "+
 			"have it chosen", o.Noise, p.Rounds, o.Rate, err)
 	}
 	return nil

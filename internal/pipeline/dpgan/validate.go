@@ -18,10 +18,10 @@ func (o Options) Validate() error {
 	c.Check(o.Units >= 0, "units: %d is below 0", o.Units)
 	c.Check(o.Batch <= 0 || o.Units != 0, "batch: %d needs units, the public number of privacy units of all sites",
 		o.Batch)
-	c.Check(o.Units <= 0 || o.Batch != 0, "units: %d is set without batch; set both, or set rate instead", o.Units)
-	c.Check(o.Units <= 0 || o.Batch <= o.Units, "batch: %d is larger than units, %d; a step cannot take more than all",
+	c.Check(o.Units <= 0 || o.Batch != 0, "units: %d is set without batch; set both, or rate instead", o.Units)
+	c.Check(o.Units <= 0 || o.Batch <= o.Units, "batch: %d is larger than units, %d; use a smaller batch",
 		o.Batch, o.Units)
-	c.Check(o.Rate == 0 || o.Batch == 0, "batch: %d and rate: %v both say how large a sample is; set one", o.Batch,
+	c.Check(o.Rate == 0 || o.Batch == 0, "batch: %d and rate: %v both set the size of a sample; set only one", o.Batch,
 		o.Rate)
 	c.Chosen("clip", o.Clip, 0, 1e-9, 1e9)
 	c.Noise(o.Noise)
@@ -89,7 +89,7 @@ func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	c.Check(s.Follow != Tilt || d.Reuse <= 1, "discriminator.reuse: %d steps on a release are for a generator that "+
 		"climbs; use 1 with student.follow: tilt", d.Reuse)
 	c.Check(s.Follow != Tilt || d.Loss == Logistic, "student.follow: tilt needs a discriminator whose score is a "+
-		"log-ratio of densities, and loss %s gives none; use loss logistic, or climb", d.Loss)
+		"log-ratio of densities, which loss %s does not give; use loss logistic, or climb", d.Loss)
 	if err := c.Err(); err != nil {
 		return err // the checks below need valid fields
 	}

@@ -46,7 +46,7 @@ func Accept[T any](ctx context.Context, o Options, n int, rng *rand.Rand, next S
 		return nil, err
 	}
 	if n < 0 {
-		return nil, fmt.Errorf("drs: %d records are wanted; want 0 or more", n)
+		return nil, fmt.Errorf("drs: %d records; ask for 0 or more", n)
 	}
 	a := &Accepted[T]{}
 	if n == 0 {

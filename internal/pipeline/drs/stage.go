@@ -14,7 +14,7 @@ const name = "drs"
 
 // Stage registers rejection sampling. It asks no rounds.
 var Stage = pipeline.Stage{
-	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "drs rejects what it weighted",
+	Name: name, Options: pipeline.Defaults(DefaultOptions), Follows: "because drs rejects what pgb weighted",
 	Discriminators: func(f pipeline.Followed) bool { return slices.Contains(f.Post, name) },
 	Apply: func(_ context.Context, o pipeline.Options, so pipeline.Source, s *pipeline.Session) (pipeline.Source,
 		error) {

@@ -34,7 +34,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		o.Features.Scales = append(o.Features.Scales, 1)
 	}
 	if err := o.Validate(); err == nil ||
-		!strings.Contains(err.Error(), "embed.features.scales: 18 of them, and 16 is the most") {
+		!strings.Contains(err.Error(), "embed.features.scales: 18 of them; the maximum is 16") {
 		t.Errorf("too many scales: %v", err)
 	}
 	// All errors are reported at once.

@@ -119,7 +119,7 @@ const clarity = 0.003
 func (s *Start) take(sum []float32, noise float64) error {
 	n := s.features.Count()
 	if len(sum) != s.classes*n {
-		return fmt.Errorf("the release holds %d numbers for %d features of %d classes", len(sum), n, s.classes)
+		return fmt.Errorf("the release has %d numbers for %d features of %d classes", len(sum), n, s.classes)
 	}
 	noise = float64(float32(noise)) // as a checkpoint stores it
 	if !(noise > 0) || math.IsInf(noise, 0) {

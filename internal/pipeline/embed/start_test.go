@@ -203,11 +203,10 @@ func TestWrongReleasesAreRefused(t *testing.T) {
 		"infinite": {spoil: func(a *embed.Answer) {
 			a.Sum[0] = float32(math.Inf(-1))
 		}, want: "embed: number 0 of the release is not finite"},
-		"a number less": {spoil: func(a *embed.Answer) { a.Sum = a.Sum[1:] }, want: "embed: the release holds"},
-		"a number more": {spoil: func(a *embed.Answer) { a.Sum = append(a.Sum, 0) }, want: "of 2 classes"},
-		"studenttest.Nothing": {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release holds 0 " +
-			"numbers"},
-		"of the oracle": {err: over, want: over.Error()},
+		"a number less":       {spoil: func(a *embed.Answer) { a.Sum = a.Sum[1:] }, want: "embed: the release has"},
+		"a number more":       {spoil: func(a *embed.Answer) { a.Sum = append(a.Sum, 0) }, want: "of 2 classes"},
+		"studenttest.Nothing": {spoil: func(a *embed.Answer) { a.Sum = nil }, want: "embed: the release has 0 numbers"},
+		"of the oracle":       {err: over, want: over.Error()},
 	} {
 		oracle := v.own(t)
 		oracle.Spoil = func(a *embed.Answer) error {

@@ -22,7 +22,7 @@ var Pipeline = pipeline.Pipeline{
 	Kinds:           []question.Kind{embedding.Sum},
 	Model:           pipeline.Network,
 	Warm:            &warm,
-	NoDiscriminator: "its generator is matched to a sum",
+	NoDiscriminator: "it fits its generator to a sum",
 	Words:           pipeline.Words{Answers: "summed features", Baseline: "noise alone"},
 }
 
@@ -44,8 +44,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma := t.o.Noise
 	if most := plan.MostSigma / float64(leastBound); sigma > most {
-		return fmt.Errorf("embed.noise: %v is too much, and %.4g is the most that is drawn; lower it, or set it to 0 "+
-			"to have it chosen", sigma, most)
+		return fmt.Errorf("embed.noise: %v is too large, and the maximum is %.4g; lower it, or set it to 0 to have "+
+			"it chosen", sigma, most)
 	}
 	var err error
 	if sigma == 0 {
@@ -58,7 +58,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 		return err
 	}
 	if _, err := budget.Admit(nil, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
-		return fmt.Errorf("embed.noise: %v is too little: %w; raise it, or set it to 0 to have it chosen", t.o.Noise,
+		return fmt.Errorf("embed.noise: %v is too small: %w; raise it, or set it to 0 to have it chosen", t.o.Noise,
 			err)
 	} else if err != nil {
 		return err
@@ -98,8 +98,8 @@ func planStart(o Options, p pipeline.Problem, noise privacy.Event) (*plan.Start,
 		return nil, err
 	}
 	if Bound(sigma) < leastBound {
-		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and %.4g is the most that "+
-			"is drawn; raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
+		return nil, fmt.Errorf("the sum of the embedding needs a noise multiplier of %.4g, and the maximum is %.4g; "+
+			"raise privacy.epsilon or the share of the embedding", sigma, plan.MostSigma/float64(leastBound))
 	}
 	return &plan.Start{
 		Planned: privacy.Planned{Kind: runspec.Embedding, Count: 1, Mechanism: noise},

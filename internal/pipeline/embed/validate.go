@@ -25,7 +25,7 @@ func (o Options) Validate() error {
 	for i, s := range f.Scales {
 		c.Check(s >= 1e-3 && s <= 1e6, "features.scales[%d]: %v is not between 0.001 and 1e6", i, s)
 	}
-	c.Check(len(f.Scales) <= 16, "features.scales: %d of them, and 16 is the most", len(f.Scales))
+	c.Check(len(f.Scales) <= 16, "features.scales: %d of them; the maximum is 16", len(f.Scales))
 	t := o.Fit
 	c.Between("fit.steps", float64(t.Steps), 0, 1e7)
 	c.Between("fit.batch", float64(t.Batch), 0, 1<<20)
@@ -55,15 +55,15 @@ func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	})
 	c.Check(e.Image() == nil || f.Columns <= 0 && f.Pairs <= 0, "features: columns and pairs are for tables only; set "+
 		"both to 0, and fourier above")
-	c.Check(f.Columns != 0 || f.Pairs != 0 || f.Fourier != 0, "features: columns, pairs and fourier are all 0, so "+
-		"that nothing is left to match; raise one")
-	c.Check(o.Fit.Batch >= classes, "fit.batch: %d records for %d classes; use one of each at least", o.Fit.Batch,
+	c.Check(f.Columns != 0 || f.Pairs != 0 || f.Fourier != 0, "features: columns, pairs and fourier are all 0, and "+
+		"there is nothing to match; raise one")
+	c.Check(o.Fit.Batch >= classes, "fit.batch: %d records for %d classes; use at least one per class", o.Fit.Batch,
 		classes)
 	if err := c.Err(); err != nil {
 		return err
 	}
 	if _, _, err := o.question(e, classes); err != nil {
-		return fmt.Errorf("embed.features: %w (waves, most_pairs, pair_bins and bins say how many)", err)
+		return fmt.Errorf("embed.features: %w (set by waves, most_pairs, pair_bins and bins)", err)
 	}
 	c.Take("student", o.generator(classes).Check(e))
 	return c.Err()

@@ -71,11 +71,11 @@ func largest(o pipeline.Options, p pipeline.Problem, s *plan.Start) pipeline.Lar
 	round := roundOf(0, q, Bound(sigma), false)
 	round.Run = p.Run
 	return pipeline.Largest{
-		Round: round, RoundContent: "the names of public features; nobody's data",
+		Round: round, RoundContent: "the names of public features; no records",
 		Answer:     pipeline.LargestSum(p.Run, 0, s.Entries, partition.MostStreamed*Bound(sigma)),
 		AnswerName: "embedding sum",
 		AnswerContent: fmt.Sprintf("%d numbers: the sum of public features over the site's privacy units; the "+
-			"aggregator sees it, and releases the sum over all nodes with noise only", s.Entries),
+			"aggregator sees it, and releases only the noisy sum over all nodes", s.Entries),
 	}
 }
 
@@ -94,7 +94,7 @@ func (a *asker) Embedding(ctx context.Context, round uint64, q *Question) (*Answ
 	}
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != q.Entries || sum.Scale != uint64(bound) || release.GetTeachers() == 0 {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d entries", release.GetRound(), q.Entries)
+		return nil, fmt.Errorf("the release of round %d does not match its %d entries", release.GetRound(), q.Entries)
 	}
 	answer := &Answer{Sum: make([]float32, q.Entries), Noise: a.released * q.Norm, Paid: pipeline.PaidBy(release)}
 	for i, v := range sum.Values {

@@ -55,7 +55,7 @@ func (a gradients) round(number uint64, teacher *conclavev1.TeacherSpec,
 // read reads the release of a round of n numbers. noise is the noise of counts, or the noise multiplier of sums.
 func (a gradients) read(release *conclavev1.Release, n int, noise float64) (*pipeline.GradientAnswer, error) {
 	out := &pipeline.GradientAnswer{Paid: pipeline.PaidBy(release), Noise: noise}
-	misfit := fmt.Errorf("the release of round %d does not fit its %d gradients", release.GetRound(), n)
+	misfit := fmt.Errorf("the release of round %d does not match its %d gradients", release.GetRound(), n)
 	if release.GetTeachers() == 0 {
 		return nil, misfit
 	}

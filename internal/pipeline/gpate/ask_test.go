@@ -154,7 +154,7 @@ func TestGradientReleases(t *testing.T) {
 		"no teachers":         {bins, votes(0, []int32{1, 1, 1, 1})},
 	} {
 		if a, err := c.asker.read(c.release, 4, 1); err == nil ||
-			!strings.Contains(err.Error(), "does not fit its 4 gradients") {
+			!strings.Contains(err.Error(), "does not match its 4 gradients") {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}

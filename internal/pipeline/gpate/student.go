@@ -57,20 +57,20 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	round.Run = t.Run
 	l := pipeline.Largest{
 		Round: round,
-		RoundContent: fmt.Sprintf("%d generated records to train on, %d whose gradients are asked for, %d numbers "+
-			"each; nobody's data", o.Teacher.Training, o.Records, width),
+		RoundContent: fmt.Sprintf("%d generated records to train on, %d generated records to compute gradients for, "+
+			"%d numbers each; no real records", o.Teacher.Training, o.Records, width),
 	}
 	if p.Sums() {
 		l.AnswerName = "gradients"
 		l.Answer = pipeline.LargestSum(t.Run, uint64(p.Rounds), p.PerRound, int64(teachers)*Bound)
-		l.AnswerContent = fmt.Sprintf("%d numbers: the sum over the node's %d teachers of clipped gradients; the "+
-			"aggregator sees it, and releases the sum over all nodes with noise only", p.PerRound, teachers)
+		l.AnswerContent = fmt.Sprintf("%d numbers: the sum of clipped gradients over the node's %d teachers; the "+
+			"aggregator sees it, and releases only the noisy sum over all nodes", p.PerRound, teachers)
 		return l
 	}
 	l.AnswerName, l.AnswerClasses = "votes", o.Bins
 	l.Answer = pipeline.LargestVotes(round, teachers, p.PerRound, o.Bins)
-	l.AnswerContent = fmt.Sprintf("a bin of %d per teacher and query, %d teachers x %d queries; the aggregator sees "+
-		"them, and releases sums over all teachers with noise only", o.Bins, teachers, p.PerRound)
+	l.AnswerContent = fmt.Sprintf("one of %d bins per teacher and query, %d teachers x %d queries; the aggregator "+
+		"sees these votes, and releases only noisy sums over all teachers", o.Bins, teachers, p.PerRound)
 	return l
 }
 

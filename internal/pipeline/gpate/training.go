@@ -21,7 +21,7 @@ var Pipeline = pipeline.Pipeline{
 	Kinds:           []question.Kind{teachers.GradientVotes, teachers.GradientSum},
 	Model:           pipeline.Network,
 	Teachers:        true,
-	NoDiscriminator: "its student learns from gradients and has none",
+	NoDiscriminator: "its student learns from gradients",
 	TakesWarm:       true,
 	Words:           pipeline.Words{Answers: "gradients", Baseline: "coin flips"},
 }

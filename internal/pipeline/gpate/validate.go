@@ -71,8 +71,8 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 		c.Check(s.Follow != Tilt, "student.follow: tilt is for tables only; use move")
 		c.Check(t.Features != "standard", "teacher.features: standard is for tables only; use cosines or plain")
 	}
-	c.Check(o.Directions <= seen, "directions: %d are more than the %d features that teachers see of a record; use at "+
-		"most that many", o.Directions, seen)
+	c.Check(o.Directions <= seen, "directions: %d are more than the %d features of a record that teachers see; use "+
+		"at most that many", o.Directions, seen)
 	switch n := o.Records * o.Directions; {
 	case o.Answers == Sum:
 		c.Check(n <= maxEntries, "records: %d of %d numbers are %d in a round, more than %d; use fewer records, or "+
@@ -90,7 +90,7 @@ func (o Options) CheckFor(e *encode.Encoder) error {
 	c.Check(t.Networks != "one" || t.Model != "energy", "teacher.networks: energy teachers have no networks; leave it "+
 		"out")
 	c.Check(t.Networks != "one" || t.Model != "logistic", "teacher.networks: one logistic network for all classes "+
-		"sees nothing of a record in its class; use each, or another model")
+		"cannot see differences within a class; use each, or another model")
 	c.Check(t.Model != "convolution" || t.Features == "plain", "teacher.model: convolution needs to see pixels; set "+
 		"teacher.features to plain")
 	if err := c.Err(); err != nil {

@@ -15,7 +15,7 @@ import (
 // exactly finds log-weights by the coefficients of a logistic regression on the real rows of evaluate.train.
 // Newton's method runs until it converges. NOT PRIVATE.
 func (w *weigher) exactly(ctx context.Context) ([]float64, error) {
-	w.s.Note("NOT PRIVATE: weights are of a regression on the real rows of evaluate.train.")
+	w.s.Note("NOT PRIVATE: the weights come from a regression on the real rows of evaluate.train.")
 	rows, err := w.seen()
 	if err != nil {
 		return nil, w.failed(err)

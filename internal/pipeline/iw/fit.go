@@ -59,8 +59,8 @@ func (w *weigher) regression(ctx context.Context) ([]float64, error) {
 		return nil, err
 	}
 	w.s.Watch("fit", 1, 1)
-	w.s.Note("The regression has %d coefficients with %s noise of scale %.3g, features of length %.3g at most, lambda "+
-		"%.3g, and counts on %d privacy units.", f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip,
+	w.s.Note("The regression has %d coefficients with %s noise of scale %.3g, features of length at most %.3g, "+
+		"lambda %.3g, and assumes %d privacy units.", f.want.Problem.Width, kind, drawn.Scale, f.spec.Clip,
 		f.want.Problem.Lambda, n)
 	return ratio.LogWeights(beta, f.vectors, noise)
 }
@@ -166,7 +166,7 @@ func (w *weigher) askFit(ctx context.Context, f *fitted) ([]float64, error) {
 	}
 	sum := release.GetSum()
 	if sum == nil || len(sum.Values) != f.want.Problem.Width {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d coefficients", release.GetRound(),
+		return nil, fmt.Errorf("the release of round %d does not match its %d coefficients", release.GetRound(),
 			f.want.Problem.Width)
 	}
 	notes.Took(pipeline.PaidBy(release))

@@ -102,7 +102,7 @@ func (n *Network) Run(ctx context.Context, oracle Oracle, progress func(done, st
 			return err
 		}
 		if len(a.Sum) != n.net.Parameters() {
-			return fmt.Errorf("iw: the release holds %d numbers for %d weights", len(a.Sum), n.net.Parameters())
+			return fmt.Errorf("iw: the release has %d numbers for %d weights", len(a.Sum), n.net.Parameters())
 		}
 		x, classes := n.draw()
 		grad := make([]float32, len(classes))

@@ -72,7 +72,7 @@ func DefaultOptions() Options {
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("weighting")
-	c.Check(o.Use == UseColumn || o.Use == UseResample, "use: %q is not known; use column or resample", o.Use)
+	c.Check(o.Use == UseColumn || o.Use == UseResample, "use: %q is unknown; use column or resample", o.Use)
 	c.Check(o.Pool >= 1 && o.Pool <= 100, "pool: %d is not between 1 and 100", o.Pool)
 	c.Check(o.Share > 0 && o.Share < 1, "share: %v is not a share of the budget, above 0 and below 1", o.Share)
 	c.Check(o.Records >= 0 && o.Records <= pipeline.MostUnits, "records: %d is not between 0 (of the class counts) "+
@@ -81,10 +81,10 @@ func (o Options) Validate() error {
 	c.Check(o.Clip >= 0 && o.Clip <= 1e6, "clip: %v is not between 0 (chosen) and 1000000", o.Clip)
 	c.Check(o.Lambda >= 0 && o.Lambda <= 1e6, "lambda: %v is not between 0 (chosen) and 1000000", o.Lambda)
 	least := ratio.LeastLambda(o.Clip)
-	c.Check(o.Lambda == 0 || o.Lambda >= least, "lambda: %v is below %v, the least for clip %v, with which the passes "+
-		"of a fit are proven enough; use more, or dp-mlp", o.Lambda, least, o.Clip)
+	c.Check(o.Lambda == 0 || o.Lambda >= least, "lambda: %v is below %v, the minimum for clip %v; use at least that, "+
+		"or dp-mlp", o.Lambda, least, o.Clip)
 	c.Check(slices.Contains([]string{"gaussian", "laplace", "norm-gamma"}, o.Noise),
-		"noise: %q is not known; use gaussian, laplace or norm-gamma", o.Noise)
+		"noise: %q is unknown; use gaussian, laplace or norm-gamma", o.Noise)
 	c.Check(o.Bound == 0 || o.Bound >= 1 && o.Bound <= 1e9, "bound: %v is not 0 (none) or between 1 and 1e9", o.Bound)
 	m := o.MLP
 	c.Check(m.Hidden >= 0 && m.Hidden <= 1024, "mlp.hidden: %d is not between 0 and 1024", m.Hidden)

@@ -62,8 +62,8 @@ func (o *Options) priceFit(share plan.Share, budget privacy.Budget) (privacy.Pla
 func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.Stages, error) {
 	m := o.MLP
 	if m.Rate*float64(m.Steps) <= budget.Delta {
-		return nil, fmt.Errorf("weighting.mlp.rate: %v over %d steps takes a unit with a probability below "+
-			"privacy.delta %v, which would be all of its protection; raise rate or steps", m.Rate, m.Steps,
+		return nil, fmt.Errorf("weighting.mlp.rate: with %v and %d steps, the probability that a unit is used at all "+
+			"is below privacy.delta %v; raise rate or steps", m.Rate, m.Steps,
 			budget.Delta)
 	}
 	alone := share.Alone(budget)
@@ -73,8 +73,8 @@ func (o *Options) priceNetwork(share plan.Share, budget privacy.Budget) (plan.St
 		return nil, fmt.Errorf("%s for %d steps: %w", share.Of(budget), m.Steps, err)
 	}
 	if most := plan.MostSigma / float64(pipeline.DiscriminatorBound); sigma > most {
-		return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and %.4g is the "+
-			"most that is drawn; lower steps, or raise weighting.share", m.Steps, m.Rate, sigma, most)
+		return nil, fmt.Errorf("weighting.mlp: %d steps at rate %v need a noise multiplier of %.4g, and the maximum "+
+			"is %.4g; lower steps, or raise weighting.share", m.Steps, m.Rate, sigma, most)
 	}
 	return plan.Stages{{
 		Kind: runspec.Discriminator, Stage: runspec.Sampled, Count: int64(m.Steps),
@@ -100,8 +100,8 @@ func (o *Options) checkFit(fit privacy.Planned, f pipeline.Followed) error {
 	}
 	switch {
 	case width > mostFitted:
-		return fmt.Errorf("weights: %s: the schema's columns have %d features and %d coefficients at most are fitted; "+
-			"use dp-mlp, or leave weighting.squares out", f.Weights, width, mostFitted)
+		return fmt.Errorf("weights: %s: the schema's columns have %d features, and the maximum is %d coefficients; "+
+			"use dp-mlp, or leave out weighting.squares", f.Weights, width, mostFitted)
 	case 4*rows*width > mostAsked:
 		return fmt.Errorf("weights: %s: %d synthetic rows of %d features are more than the %d bytes of a question; "+
 			"lower release.rows or weighting.pool, or use dp-mlp", f.Weights, rows, width, mostAsked)
@@ -139,11 +139,11 @@ func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pi
 			AnswerName: "derivatives", Times: mostPasses, Numbers: numbers,
 			Largest: ratio.MostUnits * ratio.FinestBound,
 			AnswerContent: fmt.Sprintf("%d numbers: the sum over the site's privacy units of first and second "+
-				"derivatives of a regression's loss, as often as follows from public numbers; the aggregator sees it, "+
-				"and releases %d coefficients with noise only", numbers, width),
+				"derivatives of a regression's loss, in a public number of passes; the aggregator sees it, and "+
+				"releases only %d noisy coefficients", numbers, width),
 			Asked: "coefficients",
-			AskedContent: fmt.Sprintf("%d numbers, as often: the coefficients so far, WITHOUT NOISE; they come of all "+
-				"sites' records", width),
+			AskedContent: fmt.Sprintf("%d numbers in each pass: the coefficients so far, WITHOUT NOISE; they depend "+
+				"on all sites' records", width),
 		})
 	}
 	if planned, ok := p.Of(runspec.Sampled); ok {
@@ -151,11 +151,11 @@ func messages(of pipeline.Options, f pipeline.Followed, p plan.Stages) (all []pi
 		all = append(all, pipeline.StageMessages{
 			AnswerName: "weighting sums", Times: int(planned.Count), Numbers: n,
 			Largest: pipeline.MostUnits * pipeline.DiscriminatorBound,
-			AnswerContent: fmt.Sprintf("%d numbers: the sum, over a random sample of the site's privacy units, of "+
-				"clipped gradients; the aggregator sees it, and releases the sum over all nodes with noise only", n),
+			AnswerContent: fmt.Sprintf("%d numbers: the sum of clipped gradients over a random sample of the site's "+
+				"privacy units; the aggregator sees it, and releases only the noisy sum over all nodes", n),
 			Asked: "network",
-			AskedContent: fmt.Sprintf("the %d weights of the network that rows are weighted by, in each step; they "+
-				"follow from releases", n),
+			AskedContent: fmt.Sprintf("the %d weights of the weighting network, in each step; they follow from "+
+				"releases", n),
 		})
 	}
 	return all

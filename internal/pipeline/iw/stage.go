@@ -22,12 +22,12 @@ var Stage = pipeline.Stage{
 	Kinds: []question.Kind{logistic.Sum}, Reducers: []reducer.Reducer{logistic.Fit},
 	Asks: []pipeline.StageQuestion{
 		{Stage: runspec.Sampled, Kind: runspec.Discriminator, Says: func(sums int, numbers int64) string {
-			return fmt.Sprintf("A network that rows are weighted by learned from %s over samples of the records, each "+
-				"of %s with noise.", text.Several(sums, "sum"), text.Several(numbers, "number"))
+			return fmt.Sprintf("The weighting network learned from %s over samples of the records, each of %s with "+
+				"noise.", text.Several(sums, "sum"), text.Several(numbers, "number"))
 		}},
 		{Stage: runspec.Coefficients, Kind: runspec.Fit, Says: func(_ int, coefficients int64) string {
-			return fmt.Sprintf("The coefficients of the regression that rows are weighted by, %s in all, were "+
-				"released with noise.", text.Several(coefficients, "number"))
+			return fmt.Sprintf("The coefficients of the weighting regression, %s in total, were released with "+
+				"noise.", text.Several(coefficients, "number"))
 		}},
 	},
 }
@@ -61,15 +61,15 @@ func validate(_ pipeline.Options, f pipeline.Followed) (errs []error) {
 	// Boosting and rejection have already used the discriminator; weighting their rows by it would count it
 	// twice.
 	if len(f.Post) > 0 && f.Weights == Discriminator {
-		errs = append(errs, fmt.Errorf("weights: %s: post: %s has chosen rows by discriminators already, and their "+
-			"weights would count twice; use another method, or leave post out", f.Weights, strings.Join(f.Post, ", ")))
+		errs = append(errs, fmt.Errorf("weights: %s: post: %s already selects rows by discriminators, and their "+
+			"weights would count twice; use another method, or leave out post", f.Weights, strings.Join(f.Post, ", ")))
 	}
 	if NotPrivate(f.Weights) && f.Private {
-		errs = append(errs, fmt.Errorf("weights: %s is NOT PRIVATE, and the release is marked private; set "+
+		errs = append(errs, fmt.Errorf("weights: %s is NOT PRIVATE, but the release is marked private; set "+
 			"release.private: false for a comparison, or use logreg-debiased", f.Weights))
 	}
 	if NotPrivate(f.Weights) && !f.Real {
-		errs = append(errs, fmt.Errorf("weights: %s takes the real rows of evaluate.train; name them", f.Weights))
+		errs = append(errs, fmt.Errorf("weights: %s needs the real rows of evaluate.train; set it", f.Weights))
 	}
 	return errs
 }
@@ -84,15 +84,15 @@ func check(of pipeline.Options, f pipeline.Followed) (errs []error) {
 		return nil
 	}
 	if f.Schema.Image != nil {
-		return []error{fmt.Errorf("weights: %s: rows of images are not weighted; use none", f.Weights)}
+		return []error{fmt.Errorf("weights: %s: images cannot be weighted; use none", f.Weights)}
 	}
 	if err := f.Schema.AcceptsWeights(); err != nil && o.Use == UseColumn {
 		errs = append(errs, fmt.Errorf("weights: %s: %w; or set weighting.use: resample", f.Weights, err))
 	}
 	if f.Weights == PrivateMLP || f.Weights == ExactMLP {
 		if n := Parameters(f.Encoder, f.Classes, o.MLP.Hidden); n > maxNetwork {
-			errs = append(errs, fmt.Errorf("weighting.mlp.hidden: %d makes a network of %d weights, and %d is the "+
-				"most; lower it", o.MLP.Hidden, n, maxNetwork))
+			errs = append(errs, fmt.Errorf("weighting.mlp.hidden: %d makes a network of %d weights; the maximum is "+
+				"%d; lower it", o.MLP.Hidden, n, maxNetwork))
 		}
 	}
 	return errs

@@ -36,7 +36,7 @@ func (w *weigher) network(ctx context.Context) ([]float64, error) {
 	}
 	var oracle Oracle
 	if exact {
-		w.s.Note("NOT PRIVATE: weights are of a network trained on the real rows of evaluate.train.")
+		w.s.Note("NOT PRIVATE: the weights come from a network trained on the real rows of evaluate.train.")
 		oracle = newExactGradients(net.Spec(), w.s.Real)
 	} else {
 		sampled, _ := w.s.Plan.Of(runspec.Sampled)

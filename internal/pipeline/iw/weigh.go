@@ -51,7 +51,7 @@ func weigh(
 	taken := r.Take(places, encoded.Width)
 	m.Weights = nil
 	m.Table, err = s.Table(taken.X, taken.Classes)
-	s.Note("%d rows were drawn from them by weight.", len(places))
+	s.Note("%d of these rows were drawn by weight.", len(places))
 	return m, err
 }
 
@@ -81,10 +81,10 @@ func (w *weigher) report(weights []float64) error {
 		return w.failed(err)
 	}
 	n := len(weights)
-	w.s.Note("Weights (%s): %d rows have the effective size of %.0f.", w.s.Weights, n, effective)
+	w.s.Note("Weights (%s): %d rows have an effective sample size of %.0f.", w.s.Weights, n, effective)
 	if effective < uneven*float64(n) {
-		w.s.Note("So few rows carry most of the weight that estimates from them are little but their chance; more of " +
-			"the budget (weighting.share), a lower weighting.bound or another method makes weights more even.")
+		w.s.Note("Very few rows have most of the weight, so estimates from them are mostly chance; a larger " +
+			"weighting.share, a lower weighting.bound or another method gives more even weights.")
 	}
 	return nil
 }

@@ -57,12 +57,12 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	round.Run = t.Run
 	return pipeline.Largest{
 		Round: round,
-		RoundContent: fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; nobody's data",
+		RoundContent: fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; no real records",
 			training, queries, width),
 		Answer:     pipeline.LargestVotes(round, teachers, queries, answerClasses),
 		AnswerName: "votes", AnswerClasses: answerClasses,
 		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees "+
-			"them, and releases sums over all teachers with noise only", teachers, queries),
+			"these votes, and releases only noisy sums over all teachers", teachers, queries),
 	}
 }
 
@@ -144,7 +144,7 @@ func votesOf(release *conclavev1.Release, n int) (*pipeline.VoteAnswer, error) {
 	votes := release.GetVotes()
 	if votes == nil || len(votes.Labels) != n ||
 		(len(votes.Histogram) != 0 && len(votes.Histogram) != n*answerClasses) || release.Teachers == 0 {
-		return nil, fmt.Errorf("the release of round %d does not fit its %d queries", release.GetRound(), n)
+		return nil, fmt.Errorf("the release of round %d does not match its %d queries", release.GetRound(), n)
 	}
 	a := &pipeline.VoteAnswer{Share: make([]float32, n), Answered: make([]bool, n), Paid: pipeline.PaidBy(release)}
 	for i, label := range votes.Labels {

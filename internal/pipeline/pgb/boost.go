@@ -86,11 +86,11 @@ func (b *boosted) report(discriminators int) error {
 		return err
 	}
 	n := len(b.pool.Classes)
-	b.s.Note("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; by effective "+
-		"size %.0f of them remain.", n, len(b.s.Pairs)+1, len(b.plays.Selected), used, discriminators, effective)
+	b.s.Note("Boosting weighted %d records of %d generators in %d rounds, with %d of %d discriminators; their "+
+		"effective sample size is %.0f.", n, len(b.s.Pairs)+1, len(b.plays.Selected), used, discriminators, effective)
 	if effective < uneven*float64(n) {
-		b.s.Note("So few records carry most of the weight that the rows repeat them; fewer pgb.rounds, a lower " +
-			"pgb.rate, or pgb.complements keeps more of them.")
+		b.s.Note("Very few records have most of the weight, and the rows repeat them; fewer pgb.rounds, a lower " +
+			"pgb.rate, or pgb.complements keeps more records.")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (b *boosted) candidates(o *StageOptions) (err error) {
 	have := b.s.Counts(n)
 	for c, wanted := range b.s.Counts(b.s.Rows) {
 		if wanted > 0 && have[c] == 0 {
-			return failed(fmt.Errorf("%w: none of %d candidates is of class %d, and %d rows are to be; raise "+
+			return failed(fmt.Errorf("%w: none of %d candidates has class %d, and %d rows need it; raise "+
 				"pgb.candidates", ErrScores, n, c+1, wanted))
 		}
 		classes = append(classes, slices.Repeat([]int{c}, have[c])...)
@@ -145,7 +145,7 @@ func (b *boosted) selector(ctx context.Context, o *StageOptions) (Selector, erro
 		means, err := asks.noisyScores(ctx, o.Complements)
 		return BestResponse(means), err
 	}
-	b.s.Note("NOT PRIVATE: boosting took the best discriminator by the real rows of evaluate.train.")
+	b.s.Note("NOT PRIVATE: boosting selected discriminators with the real rows of evaluate.train.")
 	return BestResponse(b.realScores(o.Complements)), nil
 }
 
@@ -177,7 +177,7 @@ func (b *boosted) Draw(_ context.Context, n int) (pipeline.Rows, string, error) 
 	for _, at := range places {
 		distinct[at] = true
 	}
-	note := fmt.Sprintf("%d rows were drawn by weight, %d different ones.", n, len(distinct))
+	note := fmt.Sprintf("%d rows were drawn by weight; %d of them are different.", n, len(distinct))
 	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
 	return b.pool.Take(places, b.width), note, nil
 }
@@ -193,7 +193,7 @@ func (b *boosted) Class(class int, rng *rand.Rand) func(context.Context, int) (p
 	}
 	return func(_ context.Context, n int) (pipeline.Rows, error) {
 		if len(members) == 0 {
-			return pipeline.Rows{}, fmt.Errorf("%w: no candidate is of this class; raise pgb.candidates", ErrScores)
+			return pipeline.Rows{}, fmt.Errorf("%w: no candidate has this class; raise pgb.candidates", ErrScores)
 		}
 		places, err := ratio.Resample(weights, n, rng.Uint64())
 		if err != nil {

@@ -45,8 +45,8 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 		return nil, fmt.Errorf("%s for %d selections: %w", share.Of(budget), rounds, err)
 	}
 	if _, err := gnmax.NewExponential(one.Epsilon, ScoreBound); err != nil {
-		return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon needs less noise, as do fewer "+
-			"pgb.rounds", share.Of(budget), rounds, err)
+		return nil, fmt.Errorf("%s for %d selections: %w; a larger share or epsilon, or fewer pgb.rounds, needs less "+
+			"noise", share.Of(budget), rounds, err)
 	}
 	return plan.Stages{{
 		Kind: runspec.Scores, Stage: runspec.Selections, Count: one.Count,

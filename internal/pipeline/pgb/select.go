@@ -121,17 +121,16 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	if !ok {
 		return nil
 	}
-	content := fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored "+
-		"discriminator gives them; the aggregator keeps it in memory, and releases %d "+
-		"selections", f.Kept, planned.Count)
+	content := fmt.Sprintf("%d numbers: the sum of each stored discriminator's scores over the site's privacy units; "+
+		"the aggregator keeps it in memory, and releases %d selections", f.Kept, planned.Count)
 	if f.Masked {
-		content = fmt.Sprintf("%d numbers: the sum over the site's privacy units of what each stored discriminator "+
-			"gives them, with noise and masks; the total is released with its noise", f.Kept)
+		content = fmt.Sprintf("%d numbers: the sum of each stored discriminator's scores over the site's privacy "+
+			"units, with noise and masks; the noisy total is released", f.Kept)
 	}
 	return []pipeline.StageMessages{{
 		AnswerName: "score sums", Times: 1, Numbers: f.Kept, Largest: pipeline.MostUnits * ScoreBound,
 		AnswerContent: content,
 		Asked:         "discriminators",
-		AskedContent:  fmt.Sprintf("the weights of %d stored discriminators, once; nobody's data", f.Kept),
+		AskedContent:  fmt.Sprintf("the weights of %d stored discriminators, once; no records", f.Kept),
 	}}
 }

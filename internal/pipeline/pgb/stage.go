@@ -24,15 +24,16 @@ var Stage = pipeline.Stage{
 
 func says(selections int, entries int64) string {
 	if entries > 0 {
-		return fmt.Sprintf("After the training what %d stored discriminators give the real rows was released with "+
-			"noise; which of them were selected follows from that.", entries)
+		return fmt.Sprintf("After the training, the scores of %d stored discriminators on the real rows were "+
+			"released with noise; the selections follow from these scores.", entries)
 	}
 	were := "were"
 	if selections == 1 {
 		were = "was"
 	}
-	return fmt.Sprintf("After the training %s of one of the stored discriminators %s made, at random, those that tell "+
-		"synthetic from real rows better being more likely.", text.Several(selections, "selection"), were)
+	return fmt.Sprintf("After the training, %s of one of the stored discriminators %s made at random; discriminators "+
+		"that distinguish synthetic from real rows better are more "+
+		"likely.", text.Several(selections, "selection"), were)
 }
 
 // StageOptions are the section `pgb:` of a run.yaml. This section configures `post: [pgb]`; see docs/boosting.md. The
@@ -88,15 +89,15 @@ func validate(of pipeline.Options, f pipeline.Followed) (errs []error) {
 		return nil
 	}
 	if !o.Private && f.Private {
-		errs = append(errs, errors.New("pgb.private: false is NOT PRIVATE, and the release is marked private; set "+
-			"release.private: false for a comparison, or leave pgb.private out"))
+		errs = append(errs, errors.New("pgb.private: false is NOT PRIVATE, but the release is marked private; set "+
+			"release.private: false for a comparison, or leave out pgb.private"))
 	}
 	if !o.Private && !f.Real {
-		errs = append(errs, errors.New("pgb.private: false takes the real rows of evaluate.train; name them"))
+		errs = append(errs, errors.New("pgb.private: false needs the real rows of evaluate.train; set it"))
 	}
 	if n := candidatesOf(o, f.Rows); n < f.Rows {
-		errs = append(errs, fmt.Errorf("pgb.candidates: %d are fewer than release.rows %d, and rows would be there "+
-			"several times; raise it, or use 0 to have it chosen", n, f.Rows))
+		errs = append(errs, fmt.Errorf("pgb.candidates: %d are fewer than release.rows %d, and rows would be "+
+			"repeated; raise it, or use 0 to have it chosen", n, f.Rows))
 	}
 	return errs
 }
@@ -110,11 +111,11 @@ func check(of pipeline.Options, f pipeline.Followed) (errs []error) {
 		return nil
 	}
 	if f.Schema.Image != nil && !of.(*StageOptions).Private {
-		errs = append(errs, errors.New("pgb.private: false is for tables, whose real rows it takes; leave it out"))
+		errs = append(errs, errors.New("pgb.private: false is for tables only; leave it out"))
 	}
 	if n := f.ScoredWeights; 4*n*f.Kept > maxScoredBytes {
-		errs = append(errs, fmt.Errorf("post: pgb: %d discriminators of %d weights take %d MiB, and %d MiB is the "+
-			"most that is sent; lower %s.student.keep", f.Kept, n, 4*n*f.Kept>>20, maxScoredBytes>>20, f.Pipeline))
+		errs = append(errs, fmt.Errorf("post: pgb: %d discriminators of %d weights need %d MiB, and the maximum is "+
+			"%d MiB; lower %s.student.keep", f.Kept, n, 4*n*f.Kept>>20, maxScoredBytes>>20, f.Pipeline))
 	}
 	return errs
 }

@@ -21,8 +21,8 @@ const CountScale = 1 << 16
 func (p *Plan) GaussianNoise(noise float64, budget privacy.Budget, field string) (sigma float64, err error) {
 	if noise > 0 {
 		if noise < privacy.MinSigma {
-			return 0, fmt.Errorf("%s: %v is below %v, the least that integer noise can be; raise it, or use 0 to have "+
-				"it chosen", field, noise, privacy.MinSigma)
+			return 0, fmt.Errorf("%s: %v is below %v, the minimum of integer noise; raise it, or use 0 to have it "+
+				"chosen", field, noise, privacy.MinSigma)
 		}
 		return noise, nil
 	}
@@ -55,7 +55,7 @@ func (p *Plan) Drawable(bound int64) (err error) {
 	case privacy.ConfidentGNMax:
 		_, err = gnmax.NewConfident(m.Threshold, m.Sigma1, m.Sigma2, false)
 	default:
-		return fmt.Errorf("mechanism %q is not known; use gnmax, lnmax or confident-gnmax", m.Kind)
+		return fmt.Errorf("mechanism %q is unknown; use gnmax, lnmax or confident-gnmax", m.Kind)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 			return err
 		}
 	}
-	fix := fmt.Sprintf("set %s otherwise, or to 0 to have it chosen", o.NoiseField)
+	fix := fmt.Sprintf("change %s, or set it to 0 to have it chosen", o.NoiseField)
 	if o.Noise == 0 {
 		fix = "raise privacy.epsilon"
 		if p.Start != nil {
@@ -93,7 +93,7 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 	}
 	first := p.Training.Worst(p.Releases(round))
 	if _, err := budget.Admit(nil, append(first, p.Others()...)); errors.Is(err, privacy.ErrOverBudget) {
-		return fmt.Errorf("%s: %v is too dear for one round of %d queries: %w; %s%s",
+		return fmt.Errorf("%s: %v is too expensive for one round of %d queries: %w; %s%s",
 			o.NoiseField, o.Noise, round, err, fix, o.Hint)
 	} else if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (p *Plan) CheckFeasible(o Priced, budget privacy.Budget) error {
 func (o Priced) checkFirst(p *Plan, budget privacy.Budget) error {
 	// A discarded draw shows whether noise of this size can be drawn.
 	if _, err := gnmax.LaplaceCounts(gnmax.NewSource(), []int64{0}, CountScale, p.ClassShares.Epsilon); err != nil {
-		return fmt.Errorf("%s of privacy.epsilon %v is too little to pay for the class shares (%w); raise either",
+		return fmt.Errorf("%s of privacy.epsilon %v is too small to pay for the class shares (%w); raise either",
 			fmt.Sprintf("%s: %v", o.First.Field, o.First.Value), budget.Epsilon, err)
 	}
 	return nil

@@ -150,7 +150,7 @@ func (p *Plan) Pays(kind, stage string) (uint32, error) {
 			return uint32(i), nil
 		}
 	}
-	return 0, fmt.Errorf("the plan of the run pays for no %s", kind)
+	return 0, fmt.Errorf("the plan of the run does not include %s", kind)
 }
 
 // Others are the events other than the training's questions: round 0 and the stages.
@@ -164,8 +164,8 @@ func (p *Plan) CheckStages(budget privacy.Budget) error {
 		own = p.Training.Worst(p.Releases(p.Queries))
 	}
 	if _, err := budget.Admit(own, p.Others()); errors.Is(err, privacy.ErrOverBudget) {
-		return fmt.Errorf("the training with the noise that was set, and the stages after it, do not fit the budget "+
-			"together: %w; leave the noise to be chosen", err)
+		return fmt.Errorf("the training with the given noise and the stages after it exceed the budget together: %w; "+
+			"leave out the noise to have it chosen", err)
 	} else if err != nil {
 		return err
 	}

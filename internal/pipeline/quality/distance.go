@@ -24,7 +24,7 @@ func (e estimate) weight() float64 {
 type interval struct{ middle, low, high float64 }
 
 // errHidden means that the noise allows no statement.
-var errHidden = errors.New("the noise hides how many records there are")
+var errHidden = errors.New("the noise is larger than the number of records")
 
 const (
 	// draws of a distance; fewer for many cells, since their sum varies less.

@@ -17,10 +17,10 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 	error) {
 	planned, ok := s.Plan.Of(name)
 	if !ok {
-		return nil, errors.New("quality: the run's plan does not pay for the figure; start a new run")
+		return nil, errors.New("quality: the run's plan does not include the quality figure; start a new run")
 	}
 	if s.Ask.Baseline() {
-		s.Note("No figure of quality was asked for: the answers of a baseline hold nothing of records.")
+		s.Note("There is no quality figure, because a baseline does not use records.")
 		return nil, nil
 	}
 	counting, err := marginals.NewCounting(s.Schema, parts, planned.Mechanism.Sigma)
@@ -56,7 +56,7 @@ func measure(ctx context.Context, _ pipeline.Options, rows *pipeline.Weighed, s 
 		}
 		d, err := distance(of.tables, known, rand.New(rand.NewPCG(s.Seed, 0x9a117+uint64(i))))
 		if errors.Is(err, errHidden) {
-			s.Note("The figure of quality says nothing: %v. A larger quality.budget has less noise.", err)
+			s.Note("The quality figure is meaningless: %v. A larger quality.budget has less noise.", err)
 			return nil, nil
 		}
 		if err != nil {

@@ -39,8 +39,8 @@ func (o Options) Validate() error {
 }
 
 func says(_ int, numbers int64) string {
-	return fmt.Sprintf("After the training %s of how many records are in cells of columns were released with noise, "+
-		"for the figure of how far the rows are from the real ones.", text.Several(numbers, "count"))
+	return fmt.Sprintf("After the training, %s of records in cells of columns were released with noise, for the "+
+		"quality figure.", text.Several(numbers, "count"))
 }
 
 // parts is the number of equal parts of a number's public range.
@@ -51,8 +51,7 @@ func budgetOf(o pipeline.Options) float64 { return o.(*Options).Budget }
 // check reports what the schema does not allow.
 func check(o pipeline.Options, f pipeline.Followed) []error {
 	if budgetOf(o) > 0 && f.Schema.Image != nil {
-		return []error{errors.New("quality.budget: the figure is of columns, and pixels of images tell nothing by " +
-			"themselves; leave it out")}
+		return []error{errors.New("quality.budget: the quality figure is for tables, not for images; leave it out")}
 	}
 	return nil
 }
@@ -72,7 +71,7 @@ func price(o pipeline.Options, f pipeline.Followed, budget privacy.Budget) (plan
 		_, err = marginals.NewCounting(f.Schema, parts, sigma)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s for the figure of quality: %w", share.Of(budget), err)
+		return nil, fmt.Errorf("%s for the quality figure: %w", share.Of(budget), err)
 	}
 	return plan.Stages{{
 		Kind: marginals.CountingKind, Stage: name, Count: 1,
@@ -93,9 +92,9 @@ func messages(_ pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	return []pipeline.StageMessages{{
 		AnswerName: "counts for quality", Times: 1, Numbers: counting.Entries(),
 		Largest: partition.MostStreamed * counting.Bound(),
-		AnswerContent: fmt.Sprintf("%d numbers: how many records are in each cell of every column, by itself and "+
-			"beside the label; the aggregator sees them, and releases their sum over all sites with noise only",
+		AnswerContent: fmt.Sprintf("%d numbers: the number of records in each cell of every column, alone and with "+
+			"the label; the aggregator sees them, and releases only their noisy sum over all sites",
 			counting.Entries()),
-		Asked: "cells for quality", AskedContent: "which cells the columns have; they follow from the schema",
+		Asked: "cells for quality", AskedContent: "the cells of the columns; they follow from the schema",
 	}}
 }

@@ -159,7 +159,8 @@ func TestFiguresThatThereAreNot(t *testing.T) {
 		note  string
 		err   string
 	}{
-		"a baseline":      {many, func(_ *pipeline.Session, a *asker) { a.baseline = true }, "hold nothing", ""},
+		"a baseline": {many, func(_ *pipeline.Session, a *asker) { a.baseline = true }, "does not use " +
+			"records", ""},
 		"few records":     {few, func(s *pipeline.Session, _ *asker) { s.Learned.CountScale = 0 }, "noise hides", ""},
 		"a short release": {many, func(_ *pipeline.Session, a *asker) { a.entries = 3 }, "", "a release of 3 numbers"},
 		"another plan":    {many, func(s *pipeline.Session, _ *asker) { s.Plan = plan.Stages{} }, "", "does not pay"},

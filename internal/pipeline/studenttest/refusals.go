@@ -86,5 +86,5 @@ func (c Case[Q]) RefusesCheckpoints(t *testing.T, path, pipelineName, fix string
 	}
 	set.Metadata = map[string]string{"other": state}
 	testkit.Must(t, errors.Join(set.Seal(), safetensors.Save(path, set)))
-	refused("another pipeline's", "run", c.begun(), pipeline.ErrCheckpoint, "of another pipeline")
+	refused("another pipeline's", "run", c.begun(), pipeline.ErrCheckpoint, "belongs to another pipeline")
 }

@@ -85,11 +85,11 @@ func (g Guarantee) Warnings() (all []string) {
 	}
 	switch {
 	case g.aboveOne():
-		all = append(all, fmt.Sprintf("Delta is %g, above 1/%d, one over the public number of records: giving away "+
-			"whole records at random would be within this guarantee.", g.Delta, g.Records))
+		all = append(all, fmt.Sprintf("Delta is %g, above 1/%d, one over the public number of records: releasing "+
+			"whole records at random would satisfy this guarantee.", g.Delta, g.Records))
 	case g.Records == 0 && g.Delta > StrongDelta:
-		all = append(all, fmt.Sprintf("Delta is %g, and no public number of records is known to compare it with; it "+
-			"should be well below one over that number.", g.Delta))
+		all = append(all, fmt.Sprintf("Delta is %g, and there is no public number of records to compare it with; "+
+			"delta should be well below one over that number.", g.Delta))
 	}
 	return all
 }

@@ -85,15 +85,16 @@ func (t Telling) Sentence(unit string) string {
 
 // Says describes the chance as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
-	return fmt.Sprintf("is the highest chance with which somebody who sees the release, and knows everything else, "+
-		"can tell whether %s was in the data. If a fair coin decided that, guessing alone is right in 50%%.", unit)
+	return fmt.Sprintf("is the highest chance with which a person who sees the release, and knows everything else, "+
+		"can tell whether %s was in the data. If a fair coin decided that, guessing is right in 50%% of the "+
+		"cases.", unit)
 }
 
 // Basis says how the chance was computed, and which assumptions it makes.
 func (t Telling) Basis() string {
 	switch {
 	case t.By == ByBudget:
-		return "This follows from epsilon and delta alone, whatever was released."
+		return "This follows from epsilon and delta alone, independent of the releases."
 	case t.Exact:
 		return "Computed from the exact trade-off function of the Gaussian noise of all that was released."
 	case t.By == privacy.AccountantPLD:
@@ -109,8 +110,8 @@ func (t Telling) Assumption() string {
 	if t.By == ByBudget {
 		return ""
 	}
-	return fmt.Sprintf("It takes the releases that the ledger lists, and their noise, as given; ahead of time, "+
-		"from epsilon and delta alone, the bound is %s.", Percent(t.OfBudget))
+	return fmt.Sprintf("It relies on the releases and noise in the ledger; before the run, from epsilon and delta "+
+		"alone, the bound is %s.", Percent(t.OfBudget))
 }
 
 // At says where a unit may be, as a suffix to its name; empty if it is at one site.

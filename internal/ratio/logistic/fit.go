@@ -33,7 +33,7 @@ var Fit = reducer.Reducer{Kind: Sum.Name, Read: readFit}
 const maxWidth = 400
 
 // errChanged says that the sums of a pass come from other nodes than those of earlier passes.
-var errChanged = errors.New("nodes came or went between the passes of a fit")
+var errChanged = errors.New("nodes joined or left between the passes of a fit")
 
 func readFit(params []byte) (*reducer.Reduction, error) {
 	q := new(conclavev1.Fit)
@@ -45,11 +45,11 @@ func readFit(params []byte) (*reducer.Reduction, error) {
 		return nil, err
 	}
 	if len(synthetic) == 0 || width > maxWidth {
-		return nil, fmt.Errorf("a fit to %d synthetic records of %d features; use 1 record at least and %d features "+
-			"at most", len(synthetic)/max(width, 1), width, maxWidth)
+		return nil, fmt.Errorf("a fit to %d synthetic records of %d features; use at least 1 record and at most %d "+
+			"features", len(synthetic)/max(width, 1), width, maxWidth)
 	}
 	if n := q.GetRecords(); !(n >= 1 && n <= ratio.MostUnits) {
-		return nil, fmt.Errorf("a fit counts on %v privacy units; say 1 to %d, a public number", n,
+		return nil, fmt.Errorf("a fit assumes %v privacy units; use a public number from 1 to %d", n,
 			int64(ratio.MostUnits))
 	}
 	want, err := ratio.NewWanted(ratio.Problem{

@@ -30,7 +30,7 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 	}
 	width := f.Width()
 	if len(q.Coefficients) != width {
-		return nil, fmt.Errorf("%d coefficients for %d features; use the same schema and version at both sides",
+		return nil, fmt.Errorf("%d coefficients for %d features; use the same schema and version on both sides",
 			len(q.Coefficients), width)
 	}
 	for i, b := range q.Coefficients {
@@ -39,7 +39,7 @@ func readSum(p *question.Public, q *conclavev1.LogisticSum) (*question.Checked, 
 		}
 	}
 	if q.Bound > ratio.FinestBound {
-		return nil, fmt.Errorf("the fixed-point bound of a fit is %d; use %d at most",
+		return nil, fmt.Errorf("the fixed-point bound of a fit is %d; use at most %d",
 			q.Bound, int64(ratio.FinestBound))
 	}
 	steps := ratio.Steps{Width: width, Clip: f.Clip(), Bound: int64(q.Bound)}
@@ -71,8 +71,8 @@ func features(p *question.Public, d *conclavev1.RatioFeatures) (*ratio.Features,
 		numbers += p.Classes
 	}
 	if len(d.Mean) != numbers {
-		return nil, fmt.Errorf("features in units of %d numbers; the schema has %d with its classes, "+
-			"so use the same schema at both sides", len(d.Mean), numbers)
+		return nil, fmt.Errorf("features in units of %d numbers; the schema has %d with its classes, use the same "+
+			"schema on both sides", len(d.Mean), numbers)
 	}
 	return ratio.New(ratio.Spec{
 		Mean: d.Mean, Scale: d.Scale, Classes: p.Classes, Squares: d.Squares, Clip: d.Clip,

@@ -69,7 +69,7 @@ func NewHeatMaps(alone *Correlations, e *evaluate.Evaluation) *HeatMaps {
 			why = "the largest differences"
 		}
 		h.LeftOut = fmt.Sprintf(
-			"The table has %d such columns. So that the picture can be read, it shows the %d with %s.", n,
+			"The table has %d such columns. For readability, the picture shows the %d with %s.", n,
 			len(columns), why)
 	}
 	draw := func(title string, c *Correlations, isReal bool) {

@@ -41,7 +41,7 @@ func loadRealImages(e Evaluate, schema *partition.Schema) (realImages, error) {
 			return r, fmt.Errorf("images for the report: %w", err)
 		}
 		if x.Len() < f.least {
-			return r, fmt.Errorf("images for the report: %s: fewer than %d images cannot be compared; name more",
+			return r, fmt.Errorf("images for the report: %s: fewer than %d images cannot be compared; give more",
 				f.path, f.least)
 		}
 		*f.into = x
@@ -120,7 +120,7 @@ func addSheet(page *report.Page, name string, x *idx.Images, schema *partition.S
 		return err
 	}
 	if len(sheet) > picture.MaxSheetBytes {
-		if note := "The images are too large to be shown on this page."; !slices.Contains(page.Notes, note) {
+		if note := "The images are too large for this page."; !slices.Contains(page.Notes, note) {
 			page.Notes = append(page.Notes, note)
 		}
 		return nil

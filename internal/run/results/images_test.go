@@ -29,7 +29,7 @@ func TestOutputsOfImages(t *testing.T) {
 	}
 	out := write(t, map[string]string{"samples.png": "mine"})
 	if err := MakeOutput(out, grey, "csv"); err == nil ||
-		!strings.Contains(err.Error(), "samples.png exists and is not of a run") {
+		!strings.Contains(err.Error(), "samples.png exists and does not belong to a run") {
 		t.Errorf("error %v", err)
 	}
 	if err := MakeOutput(out, nil, "csv"); err != nil {
@@ -44,7 +44,7 @@ func TestOutputsInAnotherForm(t *testing.T) {
 		t.Errorf("rows are in %s", name)
 	}
 	if err := MakeOutput(out, nil, "parquet"); err == nil ||
-		!strings.Contains(err.Error(), "synthetic.csv exists and is not of a run") {
+		!strings.Contains(err.Error(), "synthetic.csv exists and does not belong to a run") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -122,7 +122,7 @@ func TestRealImagesThatCannotBe(t *testing.T) {
 		{Evaluate{Test: few}, "fewer than 4 images"},
 		{Evaluate{Test: few, Train: few}, ""},
 		{Evaluate{Test: filepath.Join(dir, "none-images")}, "images for the report: "},
-		{Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `no "images"`},
+		{Evaluate{Test: few, Train: few, CoinFlips: filepath.Join(dir, "schema.yaml")}, `does not contain "images"`},
 	} {
 		if _, err := LoadReal(c.e, partitiontest.Schema(t, partitiontest.Bars)); (err == nil) != (c.says == "") ||
 			err != nil && !strings.Contains(err.Error(), c.says) {

@@ -91,12 +91,12 @@ func compareHeldOut(ctx context.Context, synthetic *partition.Table, real Real) 
 	if err != nil {
 		e = &evaluate.Evaluation{
 			Rows:  evaluate.Rows{Synthetic: synthetic.Len(), Test: real.Test.Len(), Train: real.Train.Len()},
-			Notes: []string{fmt.Sprintf("They could not be compared: %v.", err)},
+			Notes: []string{fmt.Sprintf("The comparison failed: %v.", err)},
 		}
 	}
-	e.Notes = append([]string{fmt.Sprintf("The real test rows are those of %s of the privacy units, which the run "+
-		"held out by itself: a hash under a public key chose them, all rows of a unit are among them or none, and no "+
-		"site trained on them. evaluate.test of run.yaml names others.", text.Percent(real.HeldOut))}, e.Notes...)
+	e.Notes = append([]string{fmt.Sprintf("The real test rows belong to %s of the privacy units, which the run held "+
+		"out: a hash with a public key selected whole units, and no site trained on them. Set evaluate.test in "+
+		"run.yaml to use other rows.", text.Percent(real.HeldOut))}, e.Notes...)
 	return e
 }
 

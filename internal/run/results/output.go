@@ -64,7 +64,7 @@ func MakeOutput(out string, image *partition.Image, form string) error {
 		return err
 	}
 	if err := os.MkdirAll(StateDir(out), 0o755); err != nil {
-		return fmt.Errorf("make the output folder: %w; name one that this process may write to", err)
+		return fmt.Errorf("create the output folder: %w; give a writable folder", err)
 	}
 	files := append(pipeline.ModelFiles(filepath.Join(out, "model")), CheckpointPath(out))
 	folders := []string{out, StateDir(out)}
@@ -76,23 +76,23 @@ func MakeOutput(out string, image *partition.Image, form string) error {
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist): // it is made at the end
 		case err != nil:
-			return fmt.Errorf("look into the output folder: %w", err)
+			return fmt.Errorf("read the output folder: %w", err)
 		case !info.IsDir():
-			return fmt.Errorf("%s is a file, and the model's folder is to be there; move it away, or name another "+
-				"output folder", path)
+			return fmt.Errorf("%s is a file, but must be the model's folder; move it away, or give another output "+
+				"folder", path)
 		default:
 			folders = append(folders, path)
 		}
 	}
 	for _, path := range files {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a folder, and a file is to be there; move it away, or name another output folder",
+			return fmt.Errorf("%s is a folder, but must be a file; move it away, or give another output folder",
 				path)
 		}
 	}
 	for _, dir := range folders {
 		if err := probe(dir); err != nil {
-			return fmt.Errorf("write to the output folder: %w; name one that this process may write to", err)
+			return fmt.Errorf("write to the output folder: %w; give a writable folder", err)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func checkForeign(out string, image *partition.Image, form string) error {
 	files["in the other form"] = rowsPath(out, otherForm(form))
 	for _, path := range files {
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s exists and is not of a run in this folder; move it away, or name another "+
+			return fmt.Errorf("%s exists and does not belong to a run in this folder; move it away, or give another "+
 				"output folder", path)
 		}
 	}

@@ -153,8 +153,8 @@ func (r *Release) Publish(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("%w; all results are written, the report without this comparison: conclave report "+
-			"--from %s --test FILE tries it again", failed, r.Out)
+		return nil, fmt.Errorf("%w; all results were written, but the report has no comparison: run conclave report "+
+			"--from %s --test FILE to try again", failed, r.Out)
 	}
 	return result, nil
 }
@@ -180,7 +180,7 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 // datasetTotal says what all runs on the records may spend and have spent, in addition to the run's own figures.
 func datasetTotal(v ledger.Verification) string {
 	return fmt.Sprintf("All runs on this dataset share a budget of epsilon %g at delta %g. So far %s spent epsilon "+
-		"%.4g of it together (%s). Costs of other ledgers on the same records come on top.", v.Budget.Epsilon,
+		"%.4g of it together (%s). Costs in other ledgers on the same records are added to this.", v.Budget.Epsilon,
 		v.Budget.Delta, text.Several(len(v.Runs), "run"), v.Price.Epsilon, v.Price.Accountant)
 }
 

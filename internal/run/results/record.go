@@ -34,11 +34,11 @@ func CheckRecord(out, name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look into the output folder: %w", err)
+		return fmt.Errorf("read the output folder: %w", err)
 	}
 	if r.Name != "" && r.Name != name {
-		return fmt.Errorf("%s holds what was begun of run %q, and this is run %q; go on with that one, or name "+
-			"another folder", out, r.Name, name)
+		return fmt.Errorf("%s has the state of run %q, but this is run %q; continue that run, or give another "+
+			"folder", out, r.Name, name)
 	}
 	return nil
 }

@@ -61,8 +61,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 		o.Out = o.From
 	}
 	if filepath.Clean(o.Out) == filepath.Join(o.From, shareFolder) {
-		return nil, fmt.Errorf("%s holds the report for others, which was signed; name another folder with "+
-			"--out", o.Out)
+		return nil, fmt.Errorf("%s has the signed report for others; give another folder with --out", o.Out)
 	}
 	f, err := ReadFinished(o.From)
 	if err != nil {
@@ -93,7 +92,7 @@ func MakeReport(ctx context.Context, o ReportOptions) (*ReportResult, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the report: %w; name another with --out", err)
+		return nil, fmt.Errorf("create the folder of the report: %w; give another folder with --out", err)
 	}
 	out := Files(o.Out, nil, tabular.CSV)
 	if err := writeReports(out, page, private); err != nil {
@@ -114,17 +113,17 @@ func ReadFinished(dir string) (*Finished, error) {
 	certificate, err := certificate.Read(files["certificate"])
 	if errors.Is(err, fs.ErrNotExist) {
 		if compared, _ := filepath.Glob(filepath.Join(dir, notPrivateName+"*")); len(compared) > 0 {
-			return nil, fmt.Errorf("%s holds a comparison, NOT PRIVATE (release.private: false), that has no "+
-				"certificate and that nothing may follow; name the output folder of a private run with --from", dir)
+			return nil, fmt.Errorf("%s has a comparison, NOT PRIVATE (release.private: false), without a "+
+				"certificate; give the output folder of a private run with --from", dir)
 		}
-		return nil, fmt.Errorf("%w; name the output folder of a finished run with --from", err)
+		return nil, fmt.Errorf("%w; give the output folder of a finished run with --from", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(files["ledger"])
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger: %w; put ledger.jsonl next to certificate.json", err)
+		return nil, fmt.Errorf("read the ledger: %w; copy ledger.jsonl next to certificate.json", err)
 	}
 	total, err := certificate.Proven(text)
 	if err != nil {
@@ -150,7 +149,7 @@ func ReadFinished(dir string) (*Finished, error) {
 	}
 	if schema.SHA256 != certificate.SchemaSHA256 {
 		return nil, fmt.Errorf("%s is not the schema of the run: its SHA-256 is %s, the certificate says %s; copy "+
-			"the model folder again, do not edit it",
+			"the model folder again, and do not edit it",
 			schemaPath, schema.SHA256, certificate.SchemaSHA256)
 	}
 	synthetic, err := tabular.Read(schema, files["synthetic"], tabular.Options{Weights: true})
@@ -179,9 +178,8 @@ func checkSealed(dir, closedWith string, c certificate.Certificate) error {
 	if r, err := ReadRecord(dir); err == nil && r.Name != c.Run {
 		return nil
 	}
-	return fmt.Errorf("%s: the rows or another file were exchanged: %s is not the list that run %q was closed "+
-		"with; "+
-		"copy the folder again", dir, proof.ManifestFile, c.Run)
+	return fmt.Errorf("%s: rows or another file were replaced: %s is not the list that run %q was closed with; copy "+
+		"the folder again", dir, proof.ManifestFile, c.Run)
 }
 
 // about returns what the earlier report said about the run, without the parts of certificate and ledger.
@@ -210,10 +208,10 @@ func readEarlier(path string, c certificate.Certificate) (report.File, error) {
 	}
 	f, err := report.ReadJSON(raw)
 	if err == nil && (f.Certificate.Run != c.Run || f.Certificate.LedgerHead != c.LedgerHead) {
-		err = fmt.Errorf("it is of another run than the certificate")
+		err = fmt.Errorf("it belongs to another run than the certificate")
 	}
 	if err != nil {
-		return report.File{}, fmt.Errorf("%s: %w; remove it, and the report is made without what only it says", path,
+		return report.File{}, fmt.Errorf("%s: %w; remove it to make the report without its contents", path,
 			err)
 	}
 	return f, nil

@@ -38,7 +38,7 @@ func roundsOf(releases []ledger.Entry, plan privacy.Plan, shares map[uint64]*rep
 
 // ErrOtherLedger means that a student has releases that are not in the ledger: they come from another cluster,
 // or the ledger was lost. A certificate from this ledger would state a cost that is too low.
-var ErrOtherLedger = errors.New("the ledger does not hold the releases that the student learned from")
+var ErrOtherLedger = errors.New("the ledger does not contain the releases that the student learned from")
 
 // CheckReceipts compares the releases that a student learned from with the charges in the ledger.
 func CheckReceipts(receipts []string, releases []ledger.Entry) error {
@@ -48,8 +48,8 @@ func CheckReceipts(receipts []string, releases []ledger.Entry) error {
 	}
 	for i, r := range receipts {
 		if !paid[r] {
-			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d of this run; connect to the cluster "+
-				"with which the run began, or start a run with another name in another folder",
+			return fmt.Errorf("%w: release %d of %d, %q, is not among its %d releases of this run; connect to the "+
+				"cluster where the run started, or start a run with another name in another folder",
 				ErrOtherLedger, i, len(receipts), r, len(releases))
 		}
 	}

@@ -75,9 +75,8 @@ func (r *Release) seal(ctx context.Context, out map[string]string, synthetic *pa
 	sum := sha256.Sum256(manifest)
 	ended, err := r.Sealing.Close(ctx, sum[:])
 	if err == nil && !ended.Free && len(ended.Manifest) > 0 && !bytes.Equal(ended.Manifest, sum[:]) {
-		err = fmt.Errorf("run %q was closed with other files than those that lie in %s now, and they cannot be made "+
-			"again as they were; put back %s, model and %s of the first "+
-			"time", r.Run, r.Out, filepath.Base(out["synthetic"]), proof.ManifestFile)
+		err = fmt.Errorf("run %q was closed with other files than those now in %s, which cannot be rebuilt; restore "+
+			"the original %s, model and %s", r.Run, r.Out, filepath.Base(out["synthetic"]), proof.ManifestFile)
 	}
 	return sealed{ended, manifest, sum[:]}, synthetic, err
 }
@@ -125,7 +124,7 @@ func (s Sealing) sign(path string, of sealed, c certificate.Certificate, reports
 		}
 		g, err := s.Sign(proof.ReleaseOf(c.Run, of.manifest, text, reports))
 		if err != nil {
-			return fmt.Errorf("sign what is given out: %w", err)
+			return fmt.Errorf("sign the released files: %w", err)
 		}
 		signatures.Release = &g
 	}

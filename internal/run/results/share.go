@@ -30,7 +30,7 @@ func (r *Release) share(ctx context.Context, page report.Page, synthetic *partit
 	}
 	folder := filepath.Join(r.Out, shareFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the report for others: %w", err)
+		return nil, fmt.Errorf("create the folder of the report for others: %w", err)
 	}
 	out := Files(folder, nil, r.Form)
 	if err := writeReports(out, shared, forAll); err != nil {

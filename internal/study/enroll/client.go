@@ -84,7 +84,7 @@ func (c *client) again(ctx context.Context, what string, call func() error) erro
 // spelled formats a fingerprint from the aggregator, which may be anything.
 func spelled(fingerprint string) string {
 	if raw, err := hex.DecodeString(fingerprint); err != nil || len(raw) != sha256.Size {
-		return "that the aggregator does not tell"
+		return "unknown"
 	}
 	return certs.SpellFingerprint(fingerprint)
 }

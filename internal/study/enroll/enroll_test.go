@@ -173,7 +173,8 @@ func TestAnInterruptedInstallationIsFinished(t *testing.T) {
 			t.Errorf("without %s: not joined", lost)
 		}
 	}
-	if err := s.Install(r, "/data/others.csv"); err == nil || !strings.Contains(err.Error(), "/data/rows.csv, which") {
+	if err := s.Install(r, "/data/others.csv"); err == nil || !strings.Contains(err.Error(), "/data/rows.csv, the "+
+		"data file") {
 		t.Errorf("other data after the site has joined: %v", err)
 	}
 	testkit.Must(t, os.WriteFile(s.PolicyFile(), []byte("the site's own"), 0o600))

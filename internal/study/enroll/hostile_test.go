@@ -24,7 +24,8 @@ import (
 )
 
 // painting closes its surrounding text, imitates a line of the program, and hides what follows.
-const painting = "gone)\nsite north asks with the key\n  aaaa aaaa\nis this what north reads out to you?\x1b[8m"
+const painting = "gone)\nsite north has asked, with the key\n  aaaa aaaa\ndoes north read out the same " +
+	"fingerprint?\x1b[8m"
 
 // hostile is an aggregator whose messages contain this text: first that it is absent, then that it refuses.
 type hostile struct {

@@ -83,8 +83,8 @@ func (o *Operator) own(signed roster.Signed) (*Standing, error) {
 		return nil, err
 	}
 	if r.Study != o.hash || r.Schema != o.schema {
-		return nil, fmt.Errorf("%w: that at the aggregator is of another study; use the folder that the study was "+
-			"made in", roster.ErrRoster)
+		return nil, fmt.Errorf("%w: the aggregator's roster is for another study; use the folder of that "+
+			"study", roster.ErrRoster)
 	}
 	return &Standing{r, signed}, nil
 }
@@ -99,7 +99,7 @@ func (o *Operator) read(m *conclavev1.SiteRequest) Asking {
 	case a.Identity != certs.Identity{Role: certs.RoleNode, Name: a.Site}:
 		a.Refused = fmt.Errorf("it is for %s", a.Identity)
 	case !slices.Contains(o.study.Sites, a.Site):
-		a.Refused = errors.New("the study does not name the site")
+		a.Refused = errors.New("the study does not list the site")
 	case m.GetStudySha256() != o.hash:
 		a.Refused = errors.New("it is for another study: the site has another kit")
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // ErrOther: there is another key in place of the site's own.
-var ErrOther = errors.New("another key speaks for this site")
+var ErrOther = errors.New("another key was used for this site")
 
 // Site is a site that joins, in its own folder.
 type Site struct {
@@ -103,8 +103,8 @@ func (s *Site) Wait(ctx context.Context) (*Standing, error) {
 			}
 		}
 		if r.GetRequestKey() != s.Fingerprint {
-			return nil, fmt.Errorf("%w: its request with the key %s took the place of this one; find out who else has "+
-				"the kit, tell the operator, and join again", ErrOther, spelled(r.GetRequestKey()))
+			return nil, fmt.Errorf("%w: a request with the key %s replaced this one; find out who else has the kit, "+
+				"tell the operator, and join again", ErrOther, spelled(r.GetRequestKey()))
 		}
 		dial.Wait(ctx, lookEvery)
 	}
@@ -121,13 +121,13 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 		{"dataset", r.Dataset, s.Study.Dataset},
 	} {
 		if same.got != same.want {
-			return nil, fmt.Errorf("%w: it is of another %s than the kit; ask the operator", roster.ErrRoster,
+			return nil, fmt.Errorf("%w: it has another %s than the kit; ask the operator", roster.ErrRoster,
 				same.what)
 		}
 	}
 	for _, site := range r.Sites {
 		if !slices.Contains(s.Study.Sites, site.Name) {
-			return nil, fmt.Errorf("%w: it has site %s, and the study does not; ask the operator", roster.ErrRoster,
+			return nil, fmt.Errorf("%w: it has site %s, but the study does not; ask the operator", roster.ErrRoster,
 				site.Name)
 		}
 	}
@@ -136,13 +136,13 @@ func (s *Site) check(signed roster.Signed, now time.Time) (*Standing, error) {
 		return nil, nil
 	}
 	if own.Key != s.Fingerprint {
-		return nil, fmt.Errorf("%w: the operator admitted the key %s for %s, and the one here is %s; tell "+
-			"the operator, who revokes it", ErrOther,
+		return nil, fmt.Errorf("%w: the operator admitted the key %s for %s, but the key here is %s; tell the "+
+			"operator to revoke it", ErrOther,
 			certs.SpellFingerprint(own.Key), s.Site, certs.SpellFingerprint(s.Fingerprint))
 	}
 	if newest := s.newest(); r.Generation < newest {
-		return nil, fmt.Errorf("%w: it is of generation %d, and people confirmed one of generation %d here (%s); "+
-			"have the operator look at the aggregator", roster.ErrRoster, r.Generation, newest, s.rosterFile(newest))
+		return nil, fmt.Errorf("%w: it has generation %d, but generation %d was confirmed here (%s); ask the "+
+			"operator to check the aggregator", roster.ErrRoster, r.Generation, newest, s.rosterFile(newest))
 	}
 	return &Standing{r, signed}, nil
 }
@@ -224,6 +224,6 @@ func (s *Site) sameData(data string) error {
 	if err != nil || named == data {
 		return nil //nolint:nilerr // the check of the node, which follows, says what is wrong with its file
 	}
-	return fmt.Errorf("--data: %s is another file than %s, which %s names for data; give that one, or change it there",
+	return fmt.Errorf("--data: %s is another file than %s, the data file in %s; give that file, or change it there",
 		data, named, s.NodeFile())
 }

@@ -91,14 +91,14 @@ func (k *Kit) readme() string {
 	return fmt.Sprintf(`Start kit of %s
 
 %s
-1. Ask the operator by telephone for the SHA-256 of this zip file, and compare (sha256sum).
+1. Ask the operator by telephone for the SHA-256 of this zip file, and compare it (sha256sum).
 2. teacher join %s.zip --data FILE
    It makes the site's key on this machine, asks for admission, and prints the fingerprint to read out by telephone.
-   Stopped in between, the same command goes on.
+   If it is interrupted, run it again to continue.
 3. teacher --config %s/teacher.yaml
 4. teacher approve --config %s/teacher.yaml RUN
 
-The key in this kit authorizes nothing but the request. Throw the kit away when the site has joined.
+The key in this kit authorizes only the request. Delete the kit after the site has joined.
 `, k.Site, k.Study.Words(), k.Site, k.Site, k.Site)
 }
 
@@ -142,7 +142,7 @@ func parse(raw []byte, now time.Time) (*Kit, error) {
 	names := []string{readmeName, caName, certName, keyName, schemaName, studyName}
 	for _, f := range z.File {
 		if !slices.Contains(names, f.Name) || found[f.Name] != nil || f.Method != zip.Store {
-			return nil, fmt.Errorf("%.80q is none of its files, or there twice, or was packed by another program",
+			return nil, fmt.Errorf("%.80q is not one of its files, is listed twice, or was packed by another program",
 				f.Name)
 		}
 		if found[f.Name], err = content(f); err != nil {
@@ -150,7 +150,7 @@ func parse(raw []byte, now time.Time) (*Kit, error) {
 		}
 	}
 	if len(found) != len(names) {
-		return nil, fmt.Errorf("it has %d of the %d files of one", len(found), len(names))
+		return nil, fmt.Errorf("it has only %d of %d files", len(found), len(names))
 	}
 	k := &Kit{StudyText: found[studyName], Schema: found[schemaName], Authority: found[caName], Cert: found[certName],
 		Key: found[keyName]}
@@ -172,7 +172,7 @@ func content(f *zip.File) ([]byte, error) {
 		return nil, err
 	}
 	if len(raw) == 0 || len(raw) > maxFile {
-		return nil, fmt.Errorf("it has %d bytes or more; 1 to %d are possible", len(raw), maxFile)
+		return nil, fmt.Errorf("it has %d bytes or more; use 1 to %d", len(raw), maxFile)
 	}
 	return raw, nil
 }
@@ -185,7 +185,7 @@ func (k *Kit) check(now time.Time) error {
 	}
 	ca, err := x509.ParseCertificate(block.Bytes)
 	if err != nil || !ca.IsCA {
-		return fmt.Errorf("%s: %w: it is none of an authority", caName, certs.ErrMalformed)
+		return fmt.Errorf("%s: %w: it is not that of an authority", caName, certs.ErrMalformed)
 	}
 	k.ca = ca
 	pair, err := tls.X509KeyPair(k.Cert, k.Key)
@@ -203,7 +203,7 @@ func (k *Kit) check(now time.Time) error {
 		return fmt.Errorf("%s: %w", certName, err)
 	}
 	if id.Role != certs.RoleJoiner || !slices.Contains(k.Study.Sites, id.Name) {
-		return fmt.Errorf("%s: %w: it is for %s, and not for a site of the study to join", certName,
+		return fmt.Errorf("%s: %w: it is for %s, not for a joining site of the study", certName,
 			certs.ErrWrongRole, id)
 	}
 	k.Site = id.Name
@@ -214,7 +214,7 @@ func (k *Kit) check(now time.Time) error {
 // Existing files stay, and must be equal.
 func (k *Kit) Unpack(dir string) (certs.Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return certs.Files{}, fmt.Errorf("make the site's folder: %w", err)
+		return certs.Files{}, fmt.Errorf("create the site's folder: %w", err)
 	}
 	files := certs.IssuedFiles(dir, certs.RoleJoiner, k.Site)
 	for _, f := range []struct {

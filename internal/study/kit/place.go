@@ -11,7 +11,7 @@ import (
 )
 
 // ErrDiffers says that a different file exists.
-var ErrDiffers = errors.New("is there and differs")
+var ErrDiffers = errors.New("already exists and differs")
 
 // Place writes a whole file, or accepts an equal one; a different one is an error that matches [ErrDiffers]. So a
 // command that was stopped between files can continue.
@@ -25,7 +25,7 @@ func Place(path string, content []byte, mode os.FileMode) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", path, err)
 	case !bytes.Equal(held, content):
-		return fmt.Errorf("%s %w; keep it and go on by hand, or move it away and run the command again", path,
+		return fmt.Errorf("%s %w; keep it and continue by hand, or move it away and run the command again", path,
 			ErrDiffers)
 	}
 	return nil

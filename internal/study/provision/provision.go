@@ -54,7 +54,7 @@ func Life(s *study.Study, now time.Time) (time.Duration, error) {
 		return 0, err
 	}
 	if !now.Before(end) {
-		return 0, fmt.Errorf("expires: the study is over since %s; write another day", s.Expires)
+		return 0, fmt.Errorf("expires: the study ended on %s; write a later day", s.Expires)
 	}
 	return end.Add(afterEnd).Sub(now), nil
 }
@@ -67,8 +67,8 @@ func Make(path, dir string) (*study.Study, []Kit, error) {
 		return nil, nil, err
 	}
 	if filepath.Base(s.Schema) != s.Schema {
-		return nil, nil, fmt.Errorf("%s: schema: %q is in another folder; put it beside the study, and write its name "+
-			"alone, so that copies of the study find theirs", path, s.Schema)
+		return nil, nil, fmt.Errorf("%s: schema: %q is in another folder; copy it next to the study, and write only "+
+			"its name", path, s.Schema)
 	}
 	schema, err := os.ReadFile(filepath.Join(filepath.Dir(path), s.Schema))
 	if err != nil {
@@ -99,14 +99,14 @@ func (m *maker) begin() error {
 	}
 	held := filepath.Join(m.dir, "study.yaml")
 	if _, err := os.Stat(held); len(entries) > 0 && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not empty, and no study was made in it; name another folder", m.dir)
+		return fmt.Errorf("%s is not empty and not the folder of a study; give another folder", m.dir)
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
-		return fmt.Errorf("make the study's folder: %w", err)
+		return fmt.Errorf("create the study's folder: %w", err)
 	}
 	err = m.place(".", "study.yaml", m.text)
 	if errors.Is(err, kit.ErrDiffers) {
-		return fmt.Errorf("%s is of another study, or of this one before it was changed: %w", m.dir, err)
+		return fmt.Errorf("%s belongs to another study, or to this one before a change: %w", m.dir, err)
 	}
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (m *maker) begin() error {
 func (m *maker) place(folder, name string, text []byte) error {
 	folder = filepath.Join(m.dir, folder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("make a folder of the study: %w", err)
+		return fmt.Errorf("create a folder of the study: %w", err)
 	}
 	return kit.Place(filepath.Join(folder, name), text, 0o644)
 }
@@ -134,7 +134,7 @@ func (m *maker) authority() error {
 	}
 	switch missing {
 	case 1:
-		return fmt.Errorf("%s has half of an authority: it was stopped in between; remove %s and make the study again",
+		return fmt.Errorf("%s has an incomplete authority: the command was interrupted; remove %s and run it again",
 			dir, m.dir)
 	case 2:
 		if err := authority.Create(dir); err != nil {
@@ -184,7 +184,7 @@ func (m *maker) role(folder string, role certs.Role, name string, hosts []string
 func (m *maker) kits() ([]Kit, error) {
 	folder := filepath.Join(m.dir, "kits")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of kits: %w", err)
+		return nil, fmt.Errorf("create the folder of kits: %w", err)
 	}
 	var all []Kit
 	for _, site := range m.study.Sites {
@@ -199,7 +199,7 @@ func (m *maker) kits() ([]Kit, error) {
 			return nil, err
 		}
 		if made.Site != site || string(made.StudyText) != string(m.text) || string(made.Authority) != string(m.ca) {
-			return nil, fmt.Errorf("%s is another study's kit, or another site's; move it away", path)
+			return nil, fmt.Errorf("%s is the kit of another study or site; move it away", path)
 		}
 		all = append(all, Kit{Site: site, Path: path, SHA256: hash})
 	}

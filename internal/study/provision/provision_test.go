@@ -103,7 +103,8 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		dir  func(t *testing.T) string
 		says string
 	}{
-		"another study's": {written(t, strings.Replace(text, "heart\n", "brain\n", 1)), made, "is of another study"},
+		"another study's": {written(t, strings.Replace(text, "heart\n", "brain\n", 1)), made, "belongs to another " +
+			"study"},
 		"of another command": {path, func(t *testing.T) string {
 			dir := t.TempDir()
 			testkit.Must(t, os.WriteFile(filepath.Join(dir, "x"), nil, 0o600))
@@ -113,21 +114,21 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			dir := made(t)
 			testkit.Must(t, os.Remove(filepath.Join(dir, "authority", "ca.crt")))
 			return dir
-		}, "half of an authority"},
+		}, "an incomplete authority"},
 		"a key that is another's": {path, func(t *testing.T) string {
 			dir := made(t)
 			key := testkit.Read(t, filepath.Join(dir, "worker", "student-worker.key"))
 			testkit.Must(t, os.WriteFile(filepath.Join(dir, "students", "lab", "student-lab.key"), key, 0o600))
 			return dir
-		}, "do not belong together"},
-		"another site's kit": {path, func(t *testing.T) string {
+		}, "do not match"},
+		"another study or site kit": {path, func(t *testing.T) string {
 			dir := made(t)
 			raw := testkit.Read(t, filepath.Join(dir, "kits", "south.zip"))
 			testkit.Must(t, os.WriteFile(filepath.Join(dir, "kits", "north.zip"), raw, 0o600))
 			return dir
-		}, "another site's"},
+		}, "another study or site"},
 		"a study that is over": {written(t, strings.Replace(text, "2036", "2020", 1)),
-			func(t *testing.T) string { return filepath.Join(t.TempDir(), "new") }, "expires: the study is over"},
+			func(t *testing.T) string { return filepath.Join(t.TempDir(), "new") }, "expires: the study ended on"},
 		"no schema": {written(t, strings.Replace(text, "schema: schema", "schema: none", 1)),
 			func(t *testing.T) string { return filepath.Join(t.TempDir(), "new") }, "schema: "},
 	} {

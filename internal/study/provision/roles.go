@@ -86,12 +86,12 @@ datasets:
     schema: %[13]q
     unit: %[4]q
     overlap: %[14]d
-    # Runs of this study alone are taken, until it ends.
+    # Only runs of this study are accepted, until it ends.
     study: study.yaml
     budget: {epsilon: %[5]v, delta: %[6]v, filter: %[7]s}
     students: [%[8]s]
     workers: [%[9]s]
-# revoked is a copy of authority/revoked.crl, to be made anew after conclave site revoke.
+# revoked is a copy of authority/revoked.crl; copy it again after conclave site revoke.
 tls: {ca: %[10]s, cert: %[11]s, key: %[12]s, revoked: revoked.crl}
 # Its folder is the only copy of the ledger: back it up.
 etcd: {embedded: true, dir: etcd}
@@ -109,7 +109,7 @@ dataset: %q
 queue: true
 worker: worker-1
 out: out
-# How long students can fetch what a run gave out.
+# How long students can fetch the results of a run.
 keep_results: 720h
 tls: {ca: %s, cert: %s, key: %s}
 `, m.study.Name, m.study.Addresses(), m.study.Dataset, files.CA, files.Cert, files.Key)
@@ -131,17 +131,17 @@ const RunName = "run.yaml"
 // need none.
 func RunFile(s *study.Study, student string, r *roster.Roster) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# A first run of study %[1]s, which can be submitted as it is. docs/run-yaml.md has all fields.
+	fmt.Fprintf(&b, `# A first run of study %[1]s, ready to submit. docs/run-yaml.md has all fields.
 # A name is used once.
 name: %[2]s-1
 study: study.yaml
 purpose: %[3]q
 schema: %[9]q
-# A third of what all runs of the study may spend together. In a masked run a site's policy counts each round as
-# opened four times, which costs about twice the epsilon.
+# A third of the budget of all runs of the study. In a masked run, a site's policy counts each round as opened
+# four times, which costs about twice the epsilon.
 privacy: {epsilon: %.2[4]g, delta: %[5]v, unit: %[6]q, overlap: %[10]d}
 pipeline: %[7]s
-# Those of all sites together.
+# The total of all sites.
 teachers: %[8]d
 release: {rows: 1000}
 `, s.Name, student, s.Purpose, s.Budget.Epsilon/3, s.Budget.Delta, s.Unit, s.Pipelines[0], s.Teachers*len(s.Sites),

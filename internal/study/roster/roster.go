@@ -33,7 +33,7 @@ const FingerprintDigits = 40
 const statement = "conclave roster 1\n"
 
 // ErrRoster says that a roster is not trustworthy.
-var ErrRoster = errors.New("the roster cannot be believed")
+var ErrRoster = errors.New("the roster is not valid")
 
 // Roster lists who takes part. Its text is JSON in canonical form.
 type Roster struct {
@@ -87,13 +87,14 @@ func Parse(text []byte) (*Roster, error) {
 		return fail("%w", err)
 	}
 	if again, err := json.Marshal(r); err != nil || !bytes.Equal(again, text) {
-		return fail("it is not in the form that it is signed in")
+		return fail("it is not in its signed form")
 	}
 	if err := config.CheckName(r.Dataset); err != nil {
 		return fail("dataset: %w", err)
 	}
 	if r.Generation == 0 || len(r.Sites) == 0 || len(r.Sites) > study.MaxSites {
-		return fail("generation %d with %d sites; it is of 1 or more, with 1 to %d", r.Generation, len(r.Sites),
+		return fail("generation %d with %d sites; use generation 1 or more, with 1 to %d "+
+			"sites", r.Generation, len(r.Sites),
 			study.MaxSites)
 	}
 	keys := map[string]string{}
@@ -102,10 +103,10 @@ func Parse(text []byte) (*Roster, error) {
 			return fail("site %d: %w", i+1, err)
 		}
 		if i > 0 && s.Name <= r.Sites[i-1].Name {
-			return fail("sites are not in the order of their names")
+			return fail("sites are not sorted by name")
 		}
 		if other, twice := keys[s.Key]; twice {
-			return fail("%s and %s have one key", other, s.Name)
+			return fail("%s and %s have the same key", other, s.Name)
 		}
 		keys[s.Key] = s.Name
 	}
@@ -123,7 +124,7 @@ func (s Site) check() error {
 		return err
 	}
 	if id != (certs.Identity{Role: certs.RoleNode, Name: s.Name}) || id.CheckSite() != nil {
-		return fmt.Errorf("it is called %q, and its certificate is for %s", s.Name, id)
+		return fmt.Errorf("its name is %q, but its certificate is for %s", s.Name, id)
 	}
 	key, err := certs.Fingerprint(cert.PublicKey)
 	if err != nil {
@@ -154,7 +155,7 @@ func (s Signed) Check(ca *x509.Certificate, now time.Time) (*Roster, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRoster, err)
 	}
 	if own, err := certs.Fingerprint(ca.PublicKey); err != nil || own != r.Authority {
-		return nil, fmt.Errorf("%w: it names another authority than the one that signed it", ErrRoster)
+		return nil, fmt.Errorf("%w: it was signed by another authority than it names", ErrRoster)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)

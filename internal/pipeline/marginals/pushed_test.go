@@ -31,7 +31,7 @@ func TestADatabaseCountsTheSame(t *testing.T) {
 	t.Setenv("PUSHED_DSN", server.DSN)
 	config := postgres.Config{DSNEnv: "PUSHED_DSN", Query: "select * from drawn -- all of it", Timeout: time.Minute}
 	counted, refused := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
+	testkit.Costly(t, func(rt *rapid.T) { // it connects a dozen times
 		schema := partitiontest.DrawSchema(rt)
 		table := partitiontest.DrawTable(rt, schema, 1, 40)
 		atBorders(rt, table)

@@ -115,7 +115,7 @@ func openCluster(t testing.TB, options Options, changes ...func(*Config)) *clust
 	c.config.Etcd.Embedded = true
 	c.config.Etcd.Dir = filepath.Join(dir, "etcd")
 	c.config.datasets("d", 10, privacy.Budget{Epsilon: 100, Delta: 1e-5}) // see the method dataset
-	c.config.datasets("p", 3, privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD})
+	c.config.datasets("p", 3, planned)
 	for _, change := range changes {
 		change(&c.config)
 	}
@@ -135,10 +135,14 @@ func (c *Config) datasets(letter string, upTo int, budget privacy.Budget) {
 	}
 }
 
-// roomy configures a cluster that many tests share.
+// planned is the budget of datasets with the filter pld.
+var planned = privacy.Budget{Epsilon: 20, Delta: 1e-5, Filter: privacy.FilterPLD}
+
+// roomy configures a cluster that many tests share, five times in one process (-count).
 func roomy(c *Config) {
 	c.MaxOpenRuns = 1000
-	c.datasets("d", 150, c.Datasets[0].Budget)
+	c.datasets("d", 300, c.Datasets[0].Budget)
+	c.datasets("p", 15, planned)
 }
 
 // see stores the exact sums of a release.

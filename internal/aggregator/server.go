@@ -55,6 +55,8 @@ type Options struct {
 	faults round.Faults
 	// grace replaces certificateGrace in tests; 0 keeps it.
 	grace time.Duration
+	// repeats replaces in tests how many stored releases a student may get again at once; 0 keeps it.
+	repeats int
 }
 
 // Hooks are called at certain moments of a round. A hook that blocks delays only its round.
@@ -168,7 +170,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Name: s.config.Name, Store: s.store, Lead: s.lead, Rounds: s.rounds, Queue: s.queue,
 		Relay: relay.New(s.config.Fetch.limits()), Lifetime: s.life,
 		Metrics: s.metrics, Audit: s.audit, Log: s.log, AllowCoin: s.options.AllowCoin,
-		Authorities: s.credentials.Authorities,
+		Authorities: s.credentials.Authorities, Repeats: s.options.repeats,
 	})
 	s.phase.reach(leads)
 	s.life.Streams.Go(s.queue.Keep)

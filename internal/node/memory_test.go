@@ -2,11 +2,13 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -19,11 +21,15 @@ import (
 // retained is the memory that is in use after a function ran, in bytes beyond what was.
 func retained(do func()) int64 {
 	use := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC() // what a pool gave up
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+		least := int64(math.MaxInt64)
+		for range 5 { // what a pool gave up, and what ends in the background, is freed by a later collection
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			least = min(least, int64(m.HeapAlloc))
+			time.Sleep(10 * time.Millisecond)
+		}
+		return least
 	}
 	before := use()
 	do()
@@ -57,7 +63,7 @@ func TestANodeThatStreamsHoldsNoRows(t *testing.T) {
 			return testkit.Value(site.Node(c.Aggregator, zap.NewNop()))
 		}
 		var n *Node
-		if took := retained(func() { n = start(false) }); took < 2*few {
+		if took := retained(func() { n = start(false) }); took < few+few/2 {
 			t.Fatalf("%s: a node that holds its rows took %d KiB; this measures nothing", unit, took>>10)
 		}
 		runtime.KeepAlive(n)

@@ -41,9 +41,15 @@ func TestTheSampleWithAQueryLoads(t *testing.T) {
 	}
 }
 
-// A node keeps its partitions and manifest when its rows move from a file to a database.
-func TestANodeMovesToADatabase(t *testing.T) {
+func TestANodeWithADatabase(t *testing.T) {
 	server := pgserver.Start(t)
+	t.Setenv("TEACHER_TEST_DSN", server.DSN)
+	t.Run("instead of a file", func(t *testing.T) { movesToADatabase(t, server) })
+	t.Run("that counts", func(t *testing.T) { hasItsDatabaseCount(t, server) })
+}
+
+// A node keeps its partitions and manifest when its rows move from a file to a database.
+func movesToADatabase(t *testing.T, server *pgserver.Server) {
 	server.Exec(t, "create table records (x double precision, b boolean, c text, y text)")
 	dir := t.TempDir()
 	var csv bytes.Buffer
@@ -61,7 +67,6 @@ func TestANodeMovesToADatabase(t *testing.T) {
 
 	moved := c
 	moved.Data, moved.SQL.DSNEnv, moved.SQL.Query = "", "TEACHER_TEST_DSN", "select y, c, b, x from records"
-	t.Setenv("TEACHER_TEST_DSN", server.DSN)
 	again, err := ReadSite(moved, kinds.All(), nil)
 	testkit.Must(t, err)
 	if again.division.Manifest.Fingerprint != n.manifest.Fingerprint {
@@ -80,10 +85,8 @@ func TestANodeMovesToADatabase(t *testing.T) {
 
 // A node whose database counts answers like one that reads the rows, and returns with its manifest. It refuses other
 // questions and tables that violate the schema, and notices changed rows.
-func TestANodeHasItsDatabaseCount(t *testing.T) {
-	server := pgserver.Start(t)
-	t.Setenv("TEACHER_TEST_DSN", server.DSN)
-	server.Exec(t, "create table records (who text, x double precision, b boolean, c text, y text)")
+func hasItsDatabaseCount(t *testing.T, server *pgserver.Server) {
+	server.Exec(t, "drop table if exists records; create table records (who text, x double precision, b boolean, c text, y text)")
 	schema := strings.Replace(questiontest.SmallSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
 	var csv bytes.Buffer
 	testkit.Must(t, tabular.WriteCSV(&csv, questiontest.SmallUnits(t, questiontest.UnitColumn, 60,

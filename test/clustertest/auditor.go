@@ -80,7 +80,7 @@ func Audit(t testing.TB, endpoints []string, teachers map[string]int, blame func
 
 func pause(ctx context.Context) {
 	select {
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(200 * time.Millisecond):
 	case <-ctx.Done():
 	}
 }

@@ -71,13 +71,35 @@ func (s *typing) text() string {
 	return s.said.String()
 }
 
-// prints reports whether a line was printed, where "..." stands for anything.
-func (s *typing) prints(want string) bool {
+// awaitLine waits until a line was printed, where "..." stands for anything.
+func (s *typing) awaitLine(t *testing.T, want string) {
+	t.Helper()
 	parts := strings.Split(want, "...")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
-	return regexp.MustCompile("(?m)^" + strings.Join(parts, ".*") + "$").MatchString(s.text())
+	line := regexp.MustCompile("(?m)^" + strings.Join(parts, ".*") + "$")
+	seen := -1
+	testkit.Eventually(t, fmt.Sprintf("%q to print %q", s.line, want), func() bool {
+		ended := s.ended()
+		text := s.text()
+		if len(text) > seen && line.MatchString(text) {
+			return true
+		}
+		if seen = len(text); ended {
+			t.Fatalf("%q ended and did not print %q", s.line, want)
+		}
+		return false
+	})
+}
+
+func (s *typing) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // newPlaces makes places; prefix distinguishes their namespaces from those of other tests.
@@ -234,9 +256,7 @@ func TestStudyTutorial(t *testing.T) {
 				s = p.last[place]
 			}
 			for line := range strings.Lines(b[3]) {
-				line = strings.TrimSuffix(line, "\n")
-				what := fmt.Sprintf("%q to print %q", s.line, line)
-				testkit.Eventually(t, what, func() bool { return s.prints(line) })
+				s.awaitLine(t, strings.TrimSuffix(line, "\n"))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // masked is a masked run among three sites, with a quorum of two.
 var masked = kind{name: "masked", dataset: hidden, epsilon: 10,
-	pipeline: "pipeline: gpate\nwarm_start: {embed: 0.3}\n" +
+	pipeline: "pipeline: gpate\nwarm_start: {embed: 0.3}\n" + fit +
 		"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"}
 
 // maskedQuorum is how many sites are in each sum of the masked run.

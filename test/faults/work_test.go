@@ -28,6 +28,7 @@ type kind struct {
 
 const (
 	small = "quorum: 0.5, deadline: 1.5, student: {hidden: 8, layers: 1, generator_steps: 2"
+	fit   = "embed: {quorum: 0.5, deadline: 1.5, fit: {steps: 20, batch: 32}, student: {hidden: 8}}\n"
 	// The quality of students does not matter here: they take small steps, one per round.
 	answer = "pategan: {labels: 128, queries: 16, teacher: {steps: 2, training: 16}, " + small + ", step: 0.01"
 )
@@ -42,10 +43,9 @@ var rows = [][]kind{
 	},
 	{
 		{name: "readers", readers: true},
-		{name: "sums", pipeline: "pipeline: gpate\n" +
+		{name: "sums", pipeline: "pipeline: gpate\n" + fit +
 			"gpate: {rounds: 8, records: 16, teacher: {steps: 2, training: 16}, " + small + "}}\n"},
-		{name: "embedding", pipeline: "pipeline: embed\nembed: {quorum: 0.5, deadline: 1.5, " +
-			"fit: {steps: 20, batch: 32}, student: {hidden: 8}}\n"},
+		{name: "embedding", pipeline: "pipeline: embed\n" + fit},
 	},
 }
 

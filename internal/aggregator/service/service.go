@@ -37,6 +37,8 @@ type Options struct {
 	AllowCoin bool
 	// Authorities returns the authorities whose certificates are accepted.
 	Authorities func() ([]*x509.Certificate, error)
+	// Repeats replaces repeatBurst in tests; 0 keeps it.
+	Repeats int
 
 	// Each caller does only one of these at a time: pricing slow plans, and listing runs.
 	pricing, listing *turns
@@ -48,9 +50,7 @@ func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	bans := peer.NewBans()
 	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: bans})
 	conclavev1.RegisterOperatorServiceServer(server, &operators{Options: o, bans: bans})
-	conclavev1.RegisterStudentServiceServer(server, &students{
-		Options: o, repeats: peer.NewRates(repeatBurst, repeatEvery), signs: peer.NewRates(signBurst, signEvery),
-	})
+	conclavev1.RegisterStudentServiceServer(server, newStudents(o))
 	conclavev1.RegisterRunServiceServer(server, &runs{
 		Options: o, claims: peer.NewRates(claimBurst, claimEvery), fetches: peer.NewRates(fetchBurst, fetchEvery),
 	})

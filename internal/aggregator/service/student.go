@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,6 +54,11 @@ type students struct {
 	Options
 	repeats *peer.Rates
 	signs   *peer.Rates
+}
+
+func newStudents(o Options) *students {
+	return &students{Options: o, repeats: peer.NewRates(cmp.Or(o.Repeats, repeatBurst), repeatEvery),
+		signs: peer.NewRates(signBurst, signEvery)}
 }
 
 // OpenRun opens a run or finds it again.

@@ -24,14 +24,19 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// A database counts the same whole numbers as a node that reads its rows, for any schema, table, types of
-// columns and question. Both refuse the same questions.
-func TestADatabaseCountsTheSame(t *testing.T) {
+func TestADatabaseThatCounts(t *testing.T) {
 	server := pgserver.Start(t)
 	t.Setenv("PUSHED_DSN", server.DSN)
+	t.Run("the same", func(t *testing.T) { countsTheSame(t, server) })
+	t.Run("rows that change", func(t *testing.T) { changes(t, server) })
+}
+
+// A database counts the same whole numbers as a node that reads its rows, for any schema, table, types of
+// columns and question. Both refuse the same questions.
+func countsTheSame(t *testing.T, server *pgserver.Server) {
 	config := postgres.Config{DSNEnv: "PUSHED_DSN", Query: "select * from drawn -- all of it", Timeout: time.Minute}
 	counted, refused := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
+	testkit.Costly(t, func(rt *rapid.T) { // it connects a dozen times
 		schema := partitiontest.DrawSchema(rt)
 		table := partitiontest.DrawTable(rt, schema, 1, 40)
 		atBorders(rt, table)
@@ -235,9 +240,7 @@ func TestNearBorders(t *testing.T) {
 }
 
 // A node notices that its rows changed, and its errors contain no words of the database.
-func TestADatabaseThatChanged(t *testing.T) {
-	server := pgserver.Start(t)
-	t.Setenv("PUSHED_DSN", server.DSN)
+func changes(t *testing.T, server *pgserver.Server) {
 	table := questiontest.SmallTable(t, 50, 1)
 	var csv bytes.Buffer
 	testkit.Must(t, tabular.WriteCSV(&csv, table))

@@ -331,6 +331,24 @@ func TestSmooth(t *testing.T) {
 	}
 }
 
+// A difference between halves of the range shows where one between cells is noise.
+func TestSmoothKeepsLargeParts(t *testing.T) {
+	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: 0, upper: 63}\n")
+	c := fineColumn{cells: plain(schema, 0, fineCells(&schema.Columns[0], 64)), variance: 1}
+	for i := range 64 {
+		c.records = append(c.records, 1)
+		if i < 32 {
+			c.records[i] = 1.6 // the halves differ by 19.2; the deviation of that is 8
+		}
+	}
+	c.records[50] += 2.4 // as many deviations
+	c.smooth()
+	halves, neighbours := sumOf(c.records[:32])-sumOf(c.records[32:]), c.records[50]-c.records[49]
+	if halves < 8 || neighbours > 0.5 {
+		t.Errorf("the halves differ by %.1f, want about 17, and two cells by %.1f, want 0", halves, neighbours)
+	}
+}
+
 // A heap is at a number that people write, and not at the next float.
 func TestNoHeapBehindAValue(t *testing.T) {
 	schema := partitiontest.Schema(t, "columns:\n  - {name: a, kind: continuous, lower: 0, upper: 6}\n")

@@ -6,8 +6,15 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// stands is the number of deviations from which a difference between neighbours no longer counts as noise.
+// stands is the number of deviations from which a difference between small neighbours no longer counts as noise.
 const stands = 3.5
+
+// differs is the number of deviations from which a difference between two of n neighbouring parts no longer counts
+// as noise. The largest of n differences of noise is near sqrt(2 ln n) deviations, so those of the few large parts
+// need less (a universal threshold for each level, Donoho and Johnstone 1995). With few records only they show.
+func differs(n int) float64 {
+	return min(stands, 0.5+math.Sqrt(2*math.Log(float64(max(1, n)))))
+}
 
 // smooth removes noise from a number's fine cells where it can be recognized. If two neighbouring parts of the
 // range differ by less than noise may cause, their records are spread over both evenly. This is thresholding of
@@ -45,7 +52,7 @@ func (c *fineColumn) smooth() {
 		// The excess of the left part over its share, and its deviation:
 		more := left*(1-share) - right*share
 		noise := c.noise(from, mid)*(1-share)*(1-share) + c.noise(mid, to)*share*share
-		if math.Abs(more) < stands*math.Sqrt(noise) {
+		if math.Abs(more) < differs(top/part)*math.Sqrt(noise) {
 			more = 0
 		}
 		spread(from, mid, part/2, shift, records*share+more)

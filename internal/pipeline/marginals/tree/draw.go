@@ -33,7 +33,8 @@ func (t *Tree) Given(factors []Factor) (*Tree, bool) {
 
 // Draw draws rows, and returns the cells of each column. It goes through the columns, in groups of rows with
 // equal cells so far. In a group each cell gets the whole part of its expected number, and only the fractions
-// are random: the rows have less noise than if each were drawn by itself.
+// are random, and rounded so that sums over groups are near their expectation too: the rows have less noise than
+// if each were drawn by itself.
 func (t *Tree) Draw(rows int, rng *rand.Rand) [][]int32 {
 	cells := make([][]int32, len(t.sizes))
 	for i := range cells {
@@ -66,11 +67,11 @@ func (t *Tree) drawClique(c *clique, rows int, cells [][]int32, rng *rand.Rand) 
 			choices[s] = append(choices[s], int32(j))
 		}
 	}
+	drawn := share(groups, choices, c.p, t.index(c.columns, c.drawn()), rng)
 	for s, group := range groups {
-		drawn := share(len(group), choices[s], c.p, rng)
-		rng.Shuffle(len(drawn), func(a, b int) { drawn[a], drawn[b] = drawn[b], drawn[a] })
+		rng.Shuffle(len(group), func(a, b int) { group[a], group[b] = group[b], group[a] })
 		for k, row := range group {
-			at := int(drawn[k])
+			at := int(drawn[s][k])
 			for d := len(c.columns) - 1; d >= 0; d-- {
 				size := t.sizes[c.columns[d]]
 				cells[c.columns[d]][row] = int32(at % size)
@@ -80,38 +81,46 @@ func (t *Tree) drawClique(c *clique, rows int, cells [][]int32, rng *rand.Rand) 
 	}
 }
 
-// share divides n places among choices in proportion to their weights. Whole parts are kept, and systematic
-// sampling rounds the fractions, so that each choice gets its share in expectation.
-func share(n int, choices []int32, weights []float64, rng *rand.Rand) []int32 {
-	if n == 0 {
-		return nil
-	}
-	total := 0.0
-	for _, j := range choices {
-		total += weights[j]
-	}
-	if total <= 0 { // the probabilities of this group underflowed: any choice is as good
-		out := make([]int32, n)
-		for i := range out {
-			out[i] = choices[rng.IntN(len(choices))]
-		}
-		return out
-	}
-	// The order is random: in a fixed order, neighbours would never be rounded up together.
-	order := rng.Perm(len(choices))
-	out := make([]int32, 0, n)
-	at, given := rng.Float64(), 0
-	sum := at
-	for k, o := range order {
-		j := choices[o]
-		sum += weights[j] / total * float64(n)
-		upTo := int(sum)
-		if k == len(order)-1 {
-			upTo = n // exact, without rounding errors
-		}
-		for ; given < min(upTo, n); given++ {
-			out = append(out, j)
+// drawn are the columns that are drawn with the clique: those that are not in the separator.
+func (c *clique) drawn() (columns []int) {
+	for _, column := range c.columns {
+		if !slices.Contains(c.separator, column) {
+			columns = append(columns, column)
 		}
 	}
-	return out
+	return columns
+}
+
+// share divides the rows of each group among its choices, in proportion to their weights. Whole parts are kept,
+// and the fractions are rounded. of tells which choices of different groups are the same cell of the drawn columns.
+func share(groups [][]int, choices [][]int32, weights []float64, of []int32, rng *rand.Rand) [][]int32 {
+	drawn := make([][]int32, len(groups))
+	round := rounding{rng: rng}
+	for s, group := range groups {
+		n, total := len(group), 0.0
+		for _, j := range choices[s] {
+			total += weights[j]
+		}
+		switch {
+		case n == 0:
+			continue
+		case total <= 0: // the probabilities of this group underflowed: any choice is as good
+			for range n {
+				drawn[s] = append(drawn[s], choices[s][rng.IntN(len(choices[s]))])
+			}
+			continue
+		}
+		drawn[s] = make([]int32, 0, n)
+		rest := &parts{rounds: func(choice int32) { drawn[s] = append(drawn[s], choice) }}
+		for _, j := range choices[s] {
+			expected := weights[j] / total * float64(n)
+			for range int(expected) {
+				drawn[s] = append(drawn[s], j)
+			}
+			rest.add(of[j], j, expected-math.Floor(expected))
+		}
+		round.add(rest)
+	}
+	round.close()
+	return drawn
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
@@ -13,10 +14,10 @@ import (
 // cells, with Gaussian noise for the budget. Their rows are for comparison only: the noise comes from a seed.
 
 // columnsAlone has every column by itself.
-func columnsAlone(a *attempt) (*table, error) { return fromCounts(a, -1) }
+func columnsAlone(_ context.Context, a *attempt) (*table, error) { return fromCounts(a, -1) }
 
 // naiveBayes has every column with the label; it is nil without one.
-func naiveBayes(a *attempt) (*table, error) {
+func naiveBayes(_ context.Context, a *attempt) (*table, error) {
 	if label := a.data.train.Schema().LabelColumn(); label >= 0 {
 		return fromCounts(a, label)
 	}

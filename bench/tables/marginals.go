@@ -2,38 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 
-	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // marginals measures the pipeline of tables beside an embedding, the baselines that cost little, and
 // rows that other programs made. See marginals.md.
 func marginals() *experiment {
-	var others string
+	others := &programs{}
 	return &experiment{
 		name: "marginals", short: "tables that people look at: marginals, an embedding, baselines, other programs",
-		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(&others), nil },
-		flags: func(c *cobra.Command) {
-			c.Flags().StringVar(&others, "others", "", "`folder` of rows of other programs: "+
-				"aim/flchain-1-2.csv are those of aim for flchain with epsilon 1 and seed 2")
-		},
+		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(others), nil },
+		flags: others.flags,
 	}
 }
 
 // mostMade bounds the synthetic rows: as many as the real ones would take long to evaluate.
 const mostMade = 10_000
 
-func marginalsGroups(others *string) (all []group) {
+func marginalsGroups(others *programs) (all []group) {
 	for _, d := range []struct {
 		name string
 		rows int
@@ -49,27 +41,13 @@ func marginalsGroups(others *string) (all []group) {
 				cases: []runCase{
 					{name: "marginals"}, {name: "embed", fields: "pipeline: embed"},
 					{name: "independent columns", made: columnsAlone}, {name: "naive Bayes", made: naiveBayes},
+					{name: "mst", made: others.rows}, {name: "aim", made: others.rows},
 				},
-			}
-			for _, program := range []string{"aim", "mst"} {
-				g.cases = append(g.cases, runCase{name: program, made: func(a *attempt) (*table, error) {
-					return madeElsewhere(a, filepath.Join(*others, program))
-				}})
 			}
 			all = append(all, g)
 		}
 	}
 	return all
-}
-
-// madeElsewhere are rows of another program, nil where there are none.
-func madeElsewhere(a *attempt, folder string) (*table, error) {
-	path := filepath.Join(folder, fmt.Sprintf("%s-%d.csv", a.group.name, a.seed))
-	rows, err := tabular.Read(a.data.train.Schema(), path, tabular.Options{IgnoreUnit: true})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return rows, err
 }
 
 // inspected is what rows are worth to models, and to people who look at them: distances of tables of one,

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,14 +22,14 @@ import (
 // CSV file of ROWS rows to OUT.
 type programs struct {
 	folder string
-	// limit bounds the time of a run: one that takes longer failed.
+	// limit bounds the processor time of a run: one that takes longer failed.
 	limit time.Duration
 }
 
 func (p *programs) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.folder, "others", "",
-		"`folder` of programs aim and mst, called as: NAME SCHEMA TRAIN EPSILON DELTA ROWS OUT; a missing one is left out")
-	c.Flags().DurationVar(&p.limit, "limit", 15*time.Minute, "longest time of a run of these programs")
+		"`folder` of programs aim and mst, called as: NAME SCHEMA TRAIN EPSILON DELTA ROWS OUT; one may be missing")
+	c.Flags().DurationVar(&p.limit, "limit", 15*time.Minute, "most processor time of a run of these programs")
 }
 
 // rows are those of a program; nil without the program.
@@ -43,16 +44,20 @@ func (p *programs) rows(ctx context.Context, a *attempt) (*table, error) {
 	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
-	defer cancel()
 	out := filepath.Join(a.dir, "rows.csv")
-	c := exec.CommandContext(ctx, program, a.data.schemaPath, a.data.trainPath,
-		fmt.Sprint(a.epsilon), fmt.Sprint(a.delta), fmt.Sprint(a.group.rows), out)
+	// The shell sets the limit and becomes the program.
+	c := exec.CommandContext(ctx, "sh", "-c", `ulimit -S -t "$0" && exec "$@"`, fmt.Sprint(int(p.limit.Seconds())),
+		program, a.data.schemaPath, a.data.trainPath, fmt.Sprint(a.epsilon), fmt.Sprint(a.delta),
+		fmt.Sprint(a.group.rows), out)
 	var said bytes.Buffer
 	c.Stderr, c.WaitDelay = &said, time.Second
 	if err := c.Run(); err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, fmt.Errorf("it did not end within %v", p.limit)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			return nil, err
+		}
+		if ended, _ := exit.Sys().(syscall.WaitStatus); ended.Signal() == syscall.SIGXCPU {
+			return nil, fmt.Errorf("it did not end within %v of processor time", p.limit)
 		}
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 		return nil, fmt.Errorf("%w: %s", err, lines[len(lines)-1])

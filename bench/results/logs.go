@@ -22,6 +22,8 @@ type outcome struct {
 	Figures map[string]float64 `json:"figures"`
 	Failed  string             `json:"failed"`
 	Seconds float64            `json:"seconds"` // until files are written
+	// Processor is the time of all cores until files are written; 0 in logs without it.
+	Processor float64 `json:"seconds_processor"`
 }
 
 // readLogs reads all logs of a folder, by the name before ".jsonl".
@@ -69,6 +71,20 @@ func (v value) String() string {
 // Known says whether there is a figure.
 func (v value) Known() bool { return v.seeds > 0 }
 
+// Mean is the figure without its spread.
+func (v value) Mean() string {
+	v.spread = 0
+	return v.String()
+}
+
+// Tenths is the figure without its spread, for large ones.
+func (v value) Tenths() string {
+	if v.seeds == 0 {
+		return v.String()
+	}
+	return fmt.Sprintf("%.1f", v.mean)
+}
+
 // measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
 // seeds.
 func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
@@ -109,14 +125,43 @@ func succeeded(log []outcome, group, name string, null bool) (all []outcome) {
 	return all
 }
 
-// seconds is the mean time until a run's files were written.
-func seconds(logs map[string][]outcome, log, group, name string) string {
+// seconds is the mean time of a case's runs until their files were written, as a clock on the wall shows it.
+func seconds(log []outcome, group, name string) string {
+	return meanSeconds(log, group, name, func(o outcome) float64 { return o.Seconds })
+}
+
+// processor is the mean time of all cores in place of that.
+func processor(log []outcome, group, name string) string {
+	return meanSeconds(log, group, name, func(o outcome) float64 { return o.Processor })
+}
+
+func meanSeconds(log []outcome, group, name string, of func(outcome) float64) string {
 	var all []float64
-	for _, o := range succeeded(logs[log], group, name, false) {
-		all = append(all, o.Seconds)
+	for _, o := range succeeded(log, group, name, false) {
+		if s := of(o); s > 0 {
+			all = append(all, s)
+		}
 	}
 	if len(all) < fewest {
 		return "–"
 	}
 	return fmt.Sprintf("%.0f", stat.Mean(all, nil))
+}
+
+// failures says which runs of a log failed, how often and why.
+func failures(log []outcome) (all []string) {
+	times := map[string]int{}
+	for _, o := range log {
+		if o.Failed == "" {
+			continue
+		}
+		why := fmt.Sprintf("%s, %s: %s", o.Group, o.Case, o.Failed)
+		if times[why]++; times[why] == 1 {
+			all = append(all, why)
+		}
+	}
+	for i, why := range all {
+		all[i] = fmt.Sprintf("%s (runs: %d)", why, times[why])
+	}
+	return all
 }

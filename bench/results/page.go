@@ -20,6 +20,19 @@ var layout string
 // parts are the pages that have a part of the layout, between the comments "results: NAME" and "results: end".
 var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
+	"bench/tables/marginals.md": "marginals",
+}
+
+// sources are what rows of tables come from: their name on the page, and their case in the log.
+var sources = [][2]string{
+	{"`marginals`", "marginals"}, {"`embed`", "embed"}, {"`pategan`", "pategan"}, {"AIM", "aim"}, {"MST", "mst"},
+	{"naive Bayes", "naive Bayes"}, {"independent columns", "independent columns"},
+}
+
+// tables are the data sets of the bench of marginals.
+var tables = []string{
+	"flchain", "adult", "credit", "diabetes130", "census1940", "titanic", "cervical_cancer", "boston_housing",
+	"epileptic_seizure", "isolet", "brfss2015", "support2",
 }
 
 // methods are the ways to weight rows: their name on the page, their case in the log, and their name in the paper.
@@ -49,8 +62,12 @@ func (p *page) write() (map[string]string, error) {
 		"real": func(log, group, figure string) value {
 			return measured(p.logs, log, group, realRows, figure, false)
 		},
-		"once":    func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
-		"seconds": func(log, group, name string) string { return seconds(p.logs, log, group, name) },
+		"once":      func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
+		"seconds":   func(log, group, name string) string { return seconds(p.logs[log], group, name) },
+		"processor": func(log, group, name string) string { return processor(p.logs[log], group, name) },
+		"failures":  func(log string) []string { return failures(p.logs[log]) },
+		"sources":   func() [][2]string { return sources },
+		"tables":    func() []string { return tables },
 		"seeds": func(log, group, name, figure string) int {
 			return measured(p.logs, log, group, name, figure, false).seeds
 		},

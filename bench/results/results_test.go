@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,12 +60,38 @@ func TestMeasured(t *testing.T) {
 		null bool
 		want string
 	}{{"run", false, "0.600 ± 0.100"}, {"run", true, "–"}, {"two", false, "–"}, {realRows, false, "0.900"}} {
-		if v := measured(logs, "x", "g", c.name, "a", c.null); v.String() != c.want {
+		v := measured(logs, "x", "g", c.name, "a", c.null)
+		if v.String() != c.want || v.Known() != (c.want != "–") {
 			t.Errorf("%s, null %v: %v, want %s", c.name, c.null, v, c.want)
 		}
 	}
-	if s, few := seconds(logs, "x", "g", "run"), seconds(logs, "x", "g", "two"); s != "0" || few != "–" {
-		t.Errorf("seconds %q and %q", s, few)
+}
+
+// Figures without their spread.
+func TestShortFigures(t *testing.T) {
+	known, unknown := value{mean: 12.3456, spread: 1, seeds: 3}, value{}
+	got := []string{known.Mean(), known.Tenths(), unknown.Mean(), unknown.Tenths()}
+	if want := []string{"12.346", "12.3", "–", "–"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Runs that failed have no time, and neither have those of a log that does not say it. What failed is told.
+func TestSecondsAndFailures(t *testing.T) {
+	log := []outcome{
+		{Group: "g", Case: "run", Seconds: 20, Processor: 3}, {Group: "g", Case: "run", Seconds: 30, Processor: 4},
+		{Group: "g", Case: "run", Seconds: 40, Processor: 5}, {Group: "g", Case: "run", Seconds: 900, Failed: "no end"},
+		{Group: "g", Case: "run", Seconds: 900, Failed: "no end"}, {Group: "g", Case: "old", Seconds: 7},
+		{Group: "g", Case: "old", Seconds: 7}, {Group: "g", Case: "old", Seconds: 7},
+		{Group: "g", Case: "few", Seconds: 1},
+	}
+	got := []string{seconds(log, "g", "run"), processor(log, "g", "run"), seconds(log, "g", "old"),
+		processor(log, "g", "old"), seconds(log, "g", "few")}
+	if want := []string{"30", "4", "7", "–", "–"}; !slices.Equal(got, want) {
+		t.Errorf("seconds %v, want %v", got, want)
+	}
+	if all := failures(log); len(all) != 1 || all[0] != "g, run: no end (runs: 2)" {
+		t.Errorf("failures %q", all)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 )
 
-// boost measures private post-GAN boosting and discriminator rejection. See boost.md.
+// boost measures private post-GAN boosting and discriminator rejection. See README.md.
 func boost() *experiment {
 	return &experiment{
 		name: "boost", short: "boosting and rejection after a GAN, beside the GAN alone",

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-dp/conclave/bench/papers"
 )
 
-// dpgan measures DPGAN, and the effect of n_D. See dpgan.md.
+// dpgan measures DPGAN, and the effect of n_D. See README.md.
 func dpgan() *experiment {
 	plot := ""
 	return &experiment{

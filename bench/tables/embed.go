@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-dp/conclave/bench/papers"
 )
 
-// embed measures embedding matching, and what a warm start is worth to the GANs. See embed.md.
+// embed measures embedding matching, and what a warm start is worth to the GANs. See README.md.
 func embed() *experiment {
 	return &experiment{
 		name: "embed", short: "embedding matching, and warm starts of the GANs",

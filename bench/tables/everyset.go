@@ -6,7 +6,7 @@ import (
 )
 
 // everyset runs each stage and each method of weights once, with short training. It only checks that all of them
-// run and verify. See everyset.md.
+// run and verify. See README.md.
 func everyset() *experiment {
 	return &experiment{
 		name: "everyset", short: "every stage and method once, cut short, on seven data sets",

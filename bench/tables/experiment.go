@@ -71,7 +71,7 @@ type runCase struct {
 	// refused is what the run must say, where it must not begin.
 	refused string
 	// made are rows without a run; nil where a run makes them. It may return none, which is no outcome.
-	made func(*attempt) (*table, error)
+	made func(context.Context, *attempt) (*table, error)
 }
 
 // measure is a list of figures of rows.
@@ -247,9 +247,9 @@ func (s *session) ceiling(ctx context.Context, g group, d *dataset) (map[string]
 // outcomes runs a case and measures its rows. A failure is an outcome too.
 func (a *attempt) outcomes(ctx context.Context) []*outcome {
 	o := &outcome{Group: a.group.name, Case: a.runCase.name, Seed: a.seed, Null: a.null}
-	started := time.Now()
+	started, used := time.Now(), processorTime()
 	rows, result, err := a.rows(ctx, o)
-	o.Seconds = time.Since(started).Seconds()
+	o.Seconds, o.Processor = time.Since(started).Seconds(), (processorTime() - used).Seconds()
 	if err == nil && rows == nil && a.made != nil {
 		return nil
 	}

@@ -34,7 +34,7 @@ func short() group {
 			{name: "pgb", fields: "post: [pgb]", refused: "no discriminator"},
 			{name: "wrong", fields: "weights: magic"},
 			{name: "not refused", refused: "whatever",
-				made: func(a *attempt) (*table, error) { return a.data.train, nil }},
+				made: func(_ context.Context, a *attempt) (*table, error) { return a.data.train, nil }},
 		},
 	}
 }

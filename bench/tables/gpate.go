@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
-// gpate measures G-PATE. See gpate.md.
+// gpate measures G-PATE. See README.md.
 func gpate() *experiment {
 	return &experiment{
 		name: "gpate", short: "G-PATE, by sums and by votes",

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
@@ -29,10 +31,23 @@ type outcome struct {
 	// Dependent is the data-dependent epsilon, of runs that stop at it.
 	Dependent float64 `json:"epsilon_data_dependent,omitempty"`
 	// Seconds are those until its files are written, Evaluated those until it is measured.
-	Seconds   float64  `json:"seconds"`
-	Evaluated float64  `json:"seconds_evaluated,omitempty"`
+	Seconds   float64 `json:"seconds"`
+	Evaluated float64 `json:"seconds_evaluated,omitempty"`
+	// Processor is the time of all cores until its files are written, which other work on the machine changes less.
+	Processor float64  `json:"seconds_processor,omitempty"`
 	Failed    string   `json:"failed,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
+}
+
+// processorTime is what this process and the ones that it waited for have used.
+func processorTime() (used time.Duration) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			used += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return used
 }
 
 func (o *outcome) fail(err error) {

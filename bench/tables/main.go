@@ -1,7 +1,7 @@
 // Command tables measures what synthetic rows and images are worth: every run is one of a
 // real cluster on this machine, repeated over seeds, beside the same run without what its sites
-// know, beside real rows, and beside the figures of papers. Its commands are the experiments; a
-// page beside this file says of each what it measures and what came out.
+// know, beside real rows, and beside the figures of papers. Its commands are the experiments;
+// README.md says of each what it measures, docs/results.md what came out.
 //
 //	go run ./bench/tables embed --data DIR --log embed.jsonl   # all of it, an hour
 //	go run ./bench/tables embed --only 'flchain-*' --seeds 5   # needs no DIR

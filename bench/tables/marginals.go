@@ -2,45 +2,39 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 
-	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // marginals measures the pipeline of tables beside an embedding, the baselines that cost little, and
 // rows that other programs made. See marginals.md.
 func marginals() *experiment {
-	var others string
+	others := &programs{}
 	return &experiment{
 		name: "marginals", short: "tables that people look at: marginals, an embedding, baselines, other programs",
-		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(&others), nil },
-		flags: func(c *cobra.Command) {
-			c.Flags().StringVar(&others, "others", "", "`folder` of rows of other programs: "+
-				"aim/flchain-1-2.csv are those of aim for flchain with epsilon 1 and seed 2")
-		},
+		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(others), nil },
+		flags: others.flags,
 	}
 }
 
 // mostMade bounds the synthetic rows: as many as the real ones would take long to evaluate.
 const mostMade = 10_000
 
-func marginalsGroups(others *string) (all []group) {
+func marginalsGroups(others *programs) (all []group) {
 	for _, d := range []struct {
 		name string
 		rows int
 	}{
 		{"flchain", 6299}, {"adult", mostMade}, {"credit", mostMade}, {"diabetes130", mostMade},
 		{"census1940", mostMade}, {"titanic", 891}, {"cervical_cancer", 686}, {"boston_housing", 404},
-		{"epileptic_seizure", 9200}, {"isolet", 6238},
+		{"epileptic_seizure", 9200}, {"isolet", 6238}, {"brfss2015", mostMade}, {"support2", 7284},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			g := group{
@@ -49,12 +43,11 @@ func marginalsGroups(others *string) (all []group) {
 				cases: []runCase{
 					{name: "marginals"}, {name: "embed", fields: "pipeline: embed"},
 					{name: "independent columns", made: columnsAlone}, {name: "naive Bayes", made: naiveBayes},
+					{name: "mst", made: others.rows}, {name: "aim", made: others.rows},
 				},
 			}
-			for _, program := range []string{"aim", "mst"} {
-				g.cases = append(g.cases, runCase{name: program, made: func(a *attempt) (*table, error) {
-					return madeElsewhere(a, filepath.Join(*others, program))
-				}})
+			if d.name == "flchain" || d.name == "adult" {
+				g.cases = append(g.cases, runCase{name: "pategan", fields: "{pipeline: pategan, teachers: 1000}"})
 			}
 			all = append(all, g)
 		}
@@ -62,53 +55,51 @@ func marginalsGroups(others *string) (all []group) {
 	return all
 }
 
-// madeElsewhere are rows of another program, nil where there are none.
-func madeElsewhere(a *attempt, folder string) (*table, error) {
-	path := filepath.Join(folder, fmt.Sprintf("%s-%d.csv", a.group.name, a.seed))
-	rows, err := tabular.Read(a.data.train.Schema(), path, tabular.Options{IgnoreUnit: true})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return rows, err
-}
-
 // inspected is what rows are worth to models, and to people who look at them: distances of tables of one,
 // two and three columns, whether a regression tells the rows from real ones, and the share of them that
 // breaks a dependence that all real rows keep. What a data set has no figure of is not a number.
-var inspected = &measure{names: []string{auroc, "R2", "w1", "w2", "w3", "pMSE ratio", "broken"}, of: func(
-	ctx context.Context, d *dataset, rows *table) ([]float64, error) {
-	figures := []float64{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+var inspected = &measure{names: []string{
+	auroc, "logistic AUROC", "R2", "w1", "w2", "w3", "pMSE ratio", "broken",
+}, of: func(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
+	figures := slices.Repeat([]float64{math.NaN()}, 8)
 	schema := d.test.Schema()
 	switch label := schema.LabelColumn(); {
 	case len(schema.Classes()) > 1:
-		worth, err := yardsticksOf(ctx, d, rows)
+		models, err := classify.Named(yardsticks...)
 		if err != nil {
 			return nil, err
 		}
-		figures[0] = worth[0]
+		worth, err := trained(ctx, d, rows, models...)
+		if err != nil {
+			return nil, err
+		}
+		figures[0], figures[1] = meanArea(worth), 0.5
+		if len(worth) > 0 {
+			figures[1] = worth[0].AUROC // of logistic regression
+		}
 	case label >= 0:
 		r2, err := explained(ctx, d, rows, label)
 		if err != nil {
 			return nil, err
 		}
-		figures[1] = r2
+		figures[2] = r2
 	}
 	tables, _, err := evaluate.CompareMarginals(d.test, rows, nil, evaluate.MarginalOptions{Sets: 200})
 	if err != nil {
 		return nil, err
 	}
 	for i, t := range tables {
-		figures[2+i] = t.Mean
+		figures[3+i] = t.Mean
 	}
 	propensity, _, err := evaluate.ComparePropensity(d.test, rows, nil)
 	if err != nil {
 		return nil, err
 	}
 	if propensity != nil {
-		figures[5] = propensity.Ratio
+		figures[6] = propensity.Ratio
 	}
 	if share, any := broken(d, rows); any {
-		figures[6] = share
+		figures[7] = share
 	}
 	return figures, nil
 }}

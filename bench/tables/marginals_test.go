@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -58,10 +60,10 @@ func TestDependences(t *testing.T) {
 func TestBaselines(t *testing.T) {
 	real := schooled(t, 6000)
 	for name, c := range map[string]struct {
-		made func(*attempt) (*table, error)
+		made func(context.Context, *attempt) (*table, error)
 		want bool // whether the wage goes with the label
 	}{"independent columns": {columnsAlone, false}, "naive Bayes": {naiveBayes, true}} {
-		rows, err := c.made(&attempt{group: group{epsilon: 1000, delta: 1e-5, rows: 6000},
+		rows, err := c.made(t.Context(), &attempt{group: group{epsilon: 1000, delta: 1e-5, rows: 6000},
 			data: &dataset{train: real}, seed: 1})
 		testkit.Must(t, err)
 		var low, paid, poor float64
@@ -86,19 +88,34 @@ func TestBaselines(t *testing.T) {
 	}
 }
 
-// Rows of another program are read by their name, and none are no error.
+// A program gets the schema, the rows and the budget. One that is missing is no outcome, one that fails or takes
+// too long failed.
 func TestRowsOfOthers(t *testing.T) {
-	dir := t.TempDir()
-	real := schooled(t, 6)
-	a := &attempt{group: group{name: "x-0.1"}, data: &dataset{train: real}, seed: 2}
-	if rows, err := madeElsewhere(a, dir); rows != nil || err != nil {
-		t.Fatalf("rows %v, %v", rows, err)
+	p := &programs{folder: t.TempDir(), limit: time.Minute}
+	a := &attempt{group: group{name: "x-0.1", epsilon: 0.1, delta: 1e-5, rows: 1}, runCase: runCase{name: "aim"},
+		data: &dataset{schemaPath: "the schema", trainPath: "rows", train: schooled(t, 6)}, dir: t.TempDir()}
+	for _, without := range []*programs{{}, p} {
+		if rows, err := without.rows(t.Context(), a); rows != nil || err != nil {
+			t.Fatalf("rows %v, %v", rows, err)
+		}
 	}
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "x-0.1-2.csv"),
-		[]byte("school,years,wage,paid\nlow,,1.5,1\n"), 0o600))
-	rows, err := madeElsewhere(a, dir)
+	write := func(lines string) {
+		t.Helper()
+		testkit.Must(t, os.WriteFile(filepath.Join(p.folder, "aim"), []byte("#!/bin/sh\n"+lines), 0o700))
+	}
+	write(`[ "$1 $2 $3 $4 $5" = "the schema rows 0.1 1e-05 1" ] && printf 'school,years,wage,paid\nlow,,1.5,1\n' >"$6"`)
+	rows, err := p.rows(t.Context(), a)
 	testkit.Must(t, err)
 	if rows.Len() != 1 || rows.Cells(0)[2] != 1.5 {
 		t.Errorf("%d rows", rows.Len())
+	}
+	write("echo Traceback >&2; echo 'no memory' >&2; exit 3")
+	if _, err := p.rows(t.Context(), a); err == nil || err.Error() != "exit status 3: no memory" {
+		t.Errorf("a program that fails: %v", err)
+	}
+	write("while :; do :; done")
+	p.limit = time.Second
+	if _, err := p.rows(t.Context(), a); err == nil || err.Error() != "it did not end within 1s of processor time" {
+		t.Errorf("a program that does not end: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func (a *attempt) rows(ctx context.Context, o *outcome) (*table, *results.Result
 		return nil, nil, err
 	}
 	if a.made != nil {
-		rows, err := a.made(a)
+		rows, err := a.made(ctx, a)
 		return rows, nil, err
 	}
 	if a.runs != nil {

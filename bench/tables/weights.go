@@ -11,7 +11,7 @@ import (
 )
 
 // weights measures importance weights of synthetic rows, on data sets of Ghalebikesabi et al.
-// (2022). See weights.md.
+// (2022). See README.md.
 func weights() *experiment {
 	return &experiment{
 		name: "weights", short: "every method of weighting synthetic rows, beside none",

@@ -85,14 +85,19 @@ func yardsticksOf(ctx context.Context, d *dataset, rows *table) ([]float64, erro
 // meanAUROC is that of models that were trained on rows, on real test rows.
 func meanAUROC(ctx context.Context, d *dataset, rows *table, models ...*classify.Classifier) (float64, error) {
 	all, err := trained(ctx, d, rows, models...)
-	if all == nil {
-		return 0.5, err // all guess alike
+	return meanArea(all), err
+}
+
+// meanArea is the mean AUROC of models; of none it is that of a guess.
+func meanArea(all []evaluate.Utility) float64 {
+	if len(all) == 0 {
+		return 0.5
 	}
 	area := 0.0
 	for _, u := range all {
 		area += u.AUROC / float64(len(all))
 	}
-	return area, nil
+	return area
 }
 
 // trained says what models are worth; nil where they have seen one class only.

@@ -116,7 +116,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		"noise: standard deviation 20 x the maximum contribution of one record; fewer than 40 cannot be detected in " +
 			"one release (2 x 20)\n",
 		"seen before noise is added by: only the aggregator",
-		"  the site's limit is epsilon 3: room for a run of 3 now, of ",
+		"  the site's limit is epsilon 3: room for a run of 3 now, and of ",
 		"tell whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{

@@ -173,7 +173,7 @@ func TestSpecsAreChecked(t *testing.T) {
 		"no convolution":       {image, func(s *Spec) { s.Layers = 0 }, "at least one layer"},
 		"too many channels":    {image, func(s *Spec) { s.Hidden = 512 }, "more than 131072 weights"},
 		"an image cut":         {image, func(s *Spec) { s.Features-- }, "all pixels"},
-		"cosines not a square": {specs()["cosines"], func(s *Spec) { s.Cosines = 10 }, "no square"},
+		"cosines not a square": {specs()["cosines"], func(s *Spec) { s.Cosines = 10 }, "do not form a square"},
 	} {
 		s := c.of
 		c.change(&s)

@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"no classes":      {0, embedding.Part{Kind: embedding.Ones, Weight: 1}, "classes"},
 		"too many":        {1 << 18, embedding.Part{Kind: embedding.Ones, Weight: 1}, "classes"},
-		"kind":            {1, embedding.Part{Kind: "triples", Weight: 1}, "not known"},
+		"kind":            {1, embedding.Part{Kind: "triples", Weight: 1}, "unknown kind"},
 		"weight":          {1, embedding.Part{Kind: embedding.Ones}, "weight"},
 		"negative weight": {1, embedding.Part{Kind: embedding.Ones, Weight: -1}, "weight"},
 		"weight NaN":      {1, embedding.Part{Kind: embedding.Ones, Weight: math.NaN()}, "weight"},
@@ -291,10 +291,10 @@ func TestRefused(t *testing.T) {
 		"spread":          {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1}, "spread"},
 		"spread NaN": {1, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 1, Spread: math.NaN()},
 			"spread"},
-		"large columns": {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "ask for fewer"},
-		"large pairs":   {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "ask for fewer"},
+		"large columns": {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "use fewer"},
+		"large pairs":   {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "use fewer"},
 		"large waves": {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1},
-			"ask for fewer"},
+			"use fewer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := embedding.New(e, c.classes, []embedding.Part{c.part})

@@ -203,7 +203,7 @@ func cases(t testing.TB) questiontest.Cases {
 		func(p partChange) { p.Count = 0 })
 	part("absurd waves", 3, "4294967295 waves",
 		func(p partChange) { p.Count = math.MaxUint32 })
-	part("many waves", 3, "ask for fewer",
+	part("many waves", 3, "use fewer",
 		func(p partChange) { p.Count = 30_000 })
 	part("spread 0", 3, "spread 0",
 		func(p partChange) { p.Spread = 0 })

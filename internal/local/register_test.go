@@ -40,7 +40,7 @@ func TestTheRegisterSeesASecondBudget(t *testing.T) {
 	path := filepath.Join(dir, registerFile)
 	testkit.Must(t, appendTo(path, `{"file":`))
 	got := note(second, 2, copied)
-	if len(got) != 1 || !strings.Contains(got[0], "in 1 other ledger of") || !strings.Contains(got[0],
+	if len(got) != 1 || !strings.Contains(got[0], "in 1 other ledger on") || !strings.Contains(got[0],
 		"epsilon 3 and delta 2e-06") {
 		t.Errorf("a copy of the file in another ledger: %q", got)
 	}

@@ -273,7 +273,7 @@ func TestLargeKeysAreRefused(t *testing.T) {
 		k := proto.Clone(testkit.Value(colluder.Key(terms.Run, terms.Spec, r.group))).(*conclavev1.RunKey)
 		change(k)
 		terms.Members[2] = k
-		if _, err := r.parties[0].Begin(terms, free); err == nil || !strings.Contains(err.Error(), "are the most") {
+		if _, err := r.parties[0].Begin(terms, free); err == nil || !strings.Contains(err.Error(), "the maximum is") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -248,7 +248,7 @@ func TestPartiesRefuse(t *testing.T) {
 			"the signature does not"},
 		"no point": {bad(func(t *Terms) { t.Members[2] = swapped(t.Members[2], zeros) }), "the signature does " +
 			"not"},
-		"no entries":   {bad(func(t *Terms) { t.Entries = 0 }), "no entries"},
+		"no entries":   {bad(func(t *Terms) { t.Entries = 0 }), "without entries"},
 		"another spec": {bad(func(t *Terms) { t.Spec[0]++ }), "does not have this node's key"},
 		"another run":  {bad(func(t *Terms) { t.Run = "q" }), "does not have this node's key"},
 		"not among all": {bad(func(t *Terms) { t.Group.Quorum = 2; t.Members = t.Members[1:] }), "does not have this " +
@@ -359,7 +359,7 @@ func TestGroups(t *testing.T) {
 		"out of order":      {Group{[]Member{three[1], three[0]}, 2, 0}, "sorted order"},
 		"one twice":         {Group{[]Member{three[0], three[0]}, 2, 0}, "sorted order"},
 		"one key for two":   {Group{[]Member{three[0], member("b", 1)}, 2, 0}, "have the same key"},
-		"without a name":    {Group{[]Member{member("", 1), three[1]}, 2, 0}, `is of site ""`},
+		"without a name":    {Group{[]Member{member("", 1), three[1]}, 2, 0}, `has the site name ""`},
 		"good":              {Group{three, 3, 1}, ""},
 		"good without":      {Group{three, 2, 0}, ""},
 		"good of all but 1": {Group{three, 3, 2}, ""},

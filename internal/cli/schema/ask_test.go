@@ -23,8 +23,8 @@ func TestAsk(t *testing.T) {
 	testkit.Must(t, ask(p, strings.NewReader("low\n0\n\nnorth|south\nnobody\ndead\n"), out))
 	const want = `Answer from public knowledge, not by looking at the rows. Press Enter to leave TODO.
 score, lower (write bounds):   not a plain number; write it as 12 or 1.5
-score, lower (write bounds): score, upper: ward, categories: label (the column that rows are generated for),
-	if any:   ` +
+score, lower (write bounds): score, upper: ward, categories: label (the column that rows are generated for), ` +
+		`if any:   ` +
 		`the label "nobody" is not a column of the file; choose one of its columns
 label (the column that rows are generated for), if any: `
 	testkit.Same(t, "questions", want, out.String())

@@ -89,7 +89,7 @@ func TestRunsOfAnotherStudyAreNotOpened(t *testing.T) {
 		says string
 	}{
 		"none":    {nil, "", codes.FailedPrecondition, "has no study", "has no study"},
-		"another": {later, amended, codes.FailedPrecondition, "is required", "is wanted"},
+		"another": {later, amended, codes.FailedPrecondition, "is required", "is required"},
 		"renamed": {renamed, studyText, codes.InvalidArgument, "description of the study " +
 			"differs", "its spec and the submitted " +
 			"study differ"},

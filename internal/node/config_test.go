@@ -18,7 +18,7 @@ func TestValidateNamesTheFieldAndTheFix(t *testing.T) {
 		"aggregator: missing":  func(c *Config) { c.Aggregator = "" },
 		"aggregator: \"host\"": func(c *Config) { c.Aggregator = "host" },
 		"aggregator: \"b\" is": func(c *Config) { c.Aggregator = "a:1, b" },
-		"there twice":          func(c *Config) { c.Aggregator = "a:1,a:1" },
+		"listed twice":         func(c *Config) { c.Aggregator = "a:1,a:1" },
 		"dataset: \"\"":        func(c *Config) { c.Dataset = "" },
 		"site: \"North\"":      func(c *Config) { c.Site = "North" },
 		"node: \"a/b\"":        func(c *Config) { c.Node = "a/b" },

@@ -136,7 +136,7 @@ func TestANodeThatCannotRememberAnswersNothing(t *testing.T) {
 	if m := j.reply(); m.GetRefusal() == nil || m.GetRefusal().Reason != question.ErrState.Error() {
 		t.Errorf("the round was answered with %v", m)
 	}
-	if log.FilterMessageSnippet("the stored ledger head").Len() == 0 {
+	if log.FilterMessageSnippet("cannot store the ledger head").Len() == 0 {
 		t.Error("the log does not say it")
 	}
 	testkit.Must(t, os.Mkdir(filepath.Join(c.State, "gone"), 0o700))

@@ -136,8 +136,8 @@ func TestSortedByUnit(t *testing.T) {
 	}
 	c := onFile(t, partition.UnitRecord, tabular.CSV)
 	for want, set := range map[string]func(){
-		`sorted_by: "age" is not known; use unit`: func() { c.SortedBy = "age" },
-		"sorted_by: only for streamed data":       func() { c.SortedBy, c.Stream = "unit", true },
+		`sorted_by: "age" is unknown; use unit`: func() { c.SortedBy = "age" },
+		"sorted_by: only for streamed data":     func() { c.SortedBy, c.Stream = "unit", true },
 	} {
 		set()
 		if err := c.validateSite(); err == nil || !strings.Contains(err.Error(), want) {

@@ -82,7 +82,7 @@ func TestParseEventsRefuses(t *testing.T) {
 			"answered is 1, but the votes give 2"},
 		{`{"kind":"subsampled-gaussian","rate":1.5,"noise_multiplier":1,"count":1}`, "rate is 1.5"},
 		{`{"kind":"subsampled-gaussian","rate":0.5,"noise_multiplier":1,"sensitivity":1,"count":1}`,
-			"sensitivity is 1; it is the number of sites"},
+			"sensitivity is 1; it must be the number of sites"},
 		{`{"kind":"gnmax","sigma":40,"votes":[[9223372036854775807,9223372036854775807,9223372036854775807]]}`,
 			"query 1"},
 		// A field of another kind counts as given even if it is 0.

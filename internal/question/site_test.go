@@ -108,7 +108,7 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	if _, err := sums.Read(&question.Public{Pushes: true}, "sums", params); err == nil ||
-		!strings.Contains(err.Error(), "this node counts in its database (sql.pushdown)") {
+		!strings.Contains(err.Error(), "this node has its database count") {
 		t.Errorf("a sum of records where a database counts: %v", err)
 	}
 	defer func() {

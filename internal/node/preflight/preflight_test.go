@@ -171,7 +171,7 @@ func ready(t *testing.T, p *place) {
 	found(t, r, OK, "teachers and state", "80 privacy units for 4 teachers")
 	cert := pemfile.Certificates(testkit.Value(pemfile.Read(p.path("certs/node-north.crt"))))[0]
 	found(t, r, OK, "certificate", "key "+certs.SpellFingerprint(testkit.Value(certs.Fingerprint(cert.PublicKey))))
-	found(t, r, NotChecked, "network", "as asked")
+	found(t, r, NotChecked, "network", "skipped")
 	if after := entries(t, p.dir); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the check left something: %v, before %v", after, before)
 	}
@@ -223,7 +223,7 @@ func TestProblemsAreNamed(t *testing.T) {
 		"few rows of a category": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: y, least: 60}]}]\n")
-		}, Problem, "minimum rows", `of column "y" "no" with `},
+		}, Problem, "minimum rows", `column "y" has "no" with `},
 		"no column of categories": {func(p *place) {
 			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], "+
 				"least_records_by: [{column: x, least: 2}]}]\n")
@@ -268,13 +268,13 @@ func TestProblemsAreNamed(t *testing.T) {
 		"ends soon": {func(p *place) {
 			p.tls("certs", "node-short", "node-short")
 			p.fields["site"] = "short"
-		}, Warning, "expiry", "node-short.crt ends on"},
+		}, Warning, "expiry", "node-short.crt expires on"},
 		"a student's": {func(p *place) { p.tls("certs", "student-north", "student-north") }, Problem,
 			"certificate", "for student north"},
 		"foreign authority": {func(p *place) { p.tls("foreign", "node-north", "node-north") }, Problem,
 			"certificate", "against"},
 		"no authority": {func(p *place) { p.write("certs/ca.crt", "nothing") }, Problem, "authority",
-			"holds no certificate"},
+			"has no certificate"},
 		"audit log a folder": {func(p *place) { p.mkdir("audit.jsonl", 0o700) }, Problem, "audit log",
 			"is a directory"},
 		"lost partition key": {func(p *place) {
@@ -287,7 +287,7 @@ func TestProblemsAreNamed(t *testing.T) {
 			p.write("data.csv", "x,y\n"+strings.Repeat("0.5,no\n", 90))
 		}, Problem, "teachers and state", "manifest"},
 		"a clock in the past": {func(p *place) { p.clock = -48 * time.Hour }, Problem, "clock", "is not valid before"},
-		"a clock beyond":      {func(p *place) { p.clock = 101 * 24 * time.Hour }, Problem, "expiry", "ended on"},
+		"a clock beyond":      {func(p *place) { p.clock = 101 * 24 * time.Hour }, Problem, "expiry", "expired on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := placeWith(t, certificates)
@@ -361,7 +361,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, r, OK, "port", p.address)
 	found(t, r, OK, "tls", "has a valid aggregator certificate")
 	found(t, r, OK, "clock", "")
-	found(t, r, OK, "leader", "leads")
+	found(t, r, OK, "leader", "answers nodes")
 	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; 0 teachers")
 
 	// A standby that does not listen is not a problem.

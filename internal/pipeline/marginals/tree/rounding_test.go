@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/conclave-dp/conclave/internal/testkit" // fixes the seed
 )
 
 // rounded rounds a table of expected numbers, by groups.

@@ -57,7 +57,8 @@ func TestAPlanThatANodeCannotFinish(t *testing.T) {
 			s.Plan = append(s.Plan, votes)
 		}, 1, "", false},
 		"a stage of tomorrow": {stage("dreams", "sleep"), 0,
-			"the stage sleep would be refused later (leave it out): the question has a kind that is unknown to this node",
+			"the stage sleep would be refused later (leave it out): the question has a kind that is " +
+				"unknown to this node",
 			true},
 		"a training of tomorrow": {stage("dreams", ""), 0,
 			"the run's questions of kind dreams would be refused: the question", true},

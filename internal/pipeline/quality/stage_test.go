@@ -161,9 +161,11 @@ func TestFiguresThatThereAreNot(t *testing.T) {
 	}{
 		"a baseline": {many, func(_ *pipeline.Session, a *asker) { a.baseline = true }, "does not use " +
 			"records", ""},
-		"few records":     {few, func(s *pipeline.Session, _ *asker) { s.Learned.CountScale = 0 }, "the noise is larger than the number of records", ""},
+		"few records": {few, func(s *pipeline.Session, _ *asker) { s.Learned.CountScale = 0 },
+			"the noise is larger than the number of records", ""},
 		"a short release": {many, func(_ *pipeline.Session, a *asker) { a.entries = 3 }, "", "a release of 3 numbers"},
-		"another plan":    {many, func(s *pipeline.Session, _ *asker) { s.Plan = plan.Stages{} }, "", "does not include the quality figure"},
+		"another plan": {many, func(s *pipeline.Session, _ *asker) { s.Plan = plan.Stages{} }, "",
+			"does not include the quality figure"},
 	} {
 		s, a := session(t, c.real)
 		c.begin(s, a)

@@ -90,7 +90,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 	if err := c.queue.Fetch(testkit.Within(t), "a", nowhere); !errors.Is(err, full) {
 		t.Errorf("where nothing can be written: %v", err)
 	}
-	if _, err := c.fetch("b"); !errors.Is(err, student.ErrNotHeld) || !strings.Contains(err.Error(), `no run "b"`) {
+	if _, err := c.fetch("b"); !errors.Is(err, student.ErrNotHeld) || !strings.Contains(err.Error(), `has not submitted a run "b"`) {
 		t.Errorf("of no run: %v", err)
 	}
 	c.finish("b")
@@ -116,7 +116,7 @@ func TestAWorkerHandsOutItsFolders(t *testing.T) {
 	var err error
 	testkit.Eventually(t, "the worker", func() bool {
 		_, err = c.fetch("a")
-		return strings.Contains(err.Error(), "its folder was removed: it was removed after keep_results")
+		return strings.Contains(err.Error(), "its folder was removed, after the worker's keep_results")
 	})
 	if _, err := c.fetch("b"); err == nil || !strings.Contains(err.Error(), "read the run's certificate") {
 		t.Errorf("of an empty folder: %v", err)

@@ -151,7 +151,7 @@ def test_verification(copy, trained, program):
         f.write("70,F,1996,1,1,1,1,0,0\n")
     changed = conclave.verify(copy, binary=program)
     assert not changed and changed.verdict == "failed"
-    with pytest.raises(conclave.ConclaveError, match="name the output folder of a run"):
+    with pytest.raises(conclave.ConclaveError, match="give the output folder of a run"):
         conclave.verify(copy / "nothing", binary=program)
 
 

@@ -185,7 +185,7 @@ func TestQueue(t *testing.T) {
 	direct.awaitLog("run open", nil)
 	direct.kill()
 	if _, stderr, code := c.conclaveRun("cancel", "direct"); code != 1 ||
-		!strings.Contains(stderr, "did not come from the queue") {
+		!strings.Contains(stderr, "was opened without the queue") {
 		t.Errorf("cancel a student's run: exit code %d, %q", code, stderr)
 	}
 	if out, stderr, code := c.conclaveRun("cancel", "--force", "direct"); code != 0 ||

@@ -371,7 +371,7 @@ func TestBannedNodesStayOut(t *testing.T) {
 	p := work(t, conn)
 	p.say(&conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	if err := p.over(t); status.Code(err) != codes.PermissionDenied ||
-		!strings.Contains(err.Error(), "mallory/m is banned") || !strings.Contains(err.Error(), "not asked") {
+		!strings.Contains(err.Error(), "mallory/m is banned") || !strings.Contains(err.Error(), "without being asked") {
 		t.Errorf("who is out is told %v", err)
 	}
 	join(t, conn, helloOf(s.spec.GetDataset(), "mallory", "other", 2))

@@ -150,9 +150,9 @@ func TestWorkersThatSendOtherThings(t *testing.T) {
 		"no size": {[]*conclavev1.SendRunRequest{{Message: chunk(1).Message}}, "neither a bundle nor a " +
 			"reason"},
 		"more than it said":    {[]*conclavev1.SendRunRequest{size("", 10), chunk(11)}, "did not send the 10 bytes"},
-		"chunks that are long": {[]*conclavev1.SendRunRequest{size("", 1<<20), chunk(256<<10 + 1)}, "something else"},
-		"empty chunks":         {[]*conclavev1.SendRunRequest{size("", 10), chunk(0)}, "something else"},
-		"a size again":         {[]*conclavev1.SendRunRequest{size("", 10), size("", 10)}, "something else"},
+		"chunks that are long": {[]*conclavev1.SendRunRequest{size("", 1<<20), chunk(256<<10 + 1)}, "did not send the"},
+		"empty chunks":         {[]*conclavev1.SendRunRequest{size("", 10), chunk(0)}, "did not send the"},
+		"a size again":         {[]*conclavev1.SendRunRequest{size("", 10), size("", 10)}, "did not send the"},
 		"half of it":           {[]*conclavev1.SendRunRequest{size("", 10), chunk(5)}, "stopped after 5 bytes"},
 		"a reason of lines": {[]*conclavev1.SendRunRequest{{Message: &conclavev1.SendRunRequest_Nothing{
 			Nothing: "a\nb" + strings.Repeat("x", 1<<20)}}}, "ab"},

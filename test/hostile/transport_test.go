@@ -293,13 +293,13 @@ func TestHostileQuestions(t *testing.T) {
 		"nothing":         {nil, codes.InvalidArgument, "0 of 0 parts"},
 		"no part":         {[]*conclavev1.RoundPart{nil}, codes.InvalidArgument, "no round part"},
 		"the second part first": {[]*conclavev1.RoundPart{part(1, 2, []byte("x"))}, codes.InvalidArgument,
-			"part 0 was due"},
+			"want part 0"},
 		"a part twice": {[]*conclavev1.RoundPart{part(0, 3, []byte("x")), part(0, 3, []byte("x"))},
-			codes.InvalidArgument, "part 1 was due"},
+			codes.InvalidArgument, "want part 1"},
 		"2^32-1 parts": {[]*conclavev1.RoundPart{part(0, math.MaxUint32, []byte("x"))}, codes.InvalidArgument,
 			"4294967295 parts"},
 		"part 2^32-1": {[]*conclavev1.RoundPart{part(math.MaxUint32, 2, []byte("x"))}, codes.InvalidArgument,
-			"part 0 was due"},
+			"want part 0"},
 		"a part of another run": {[]*conclavev1.RoundPart{part(0, 2, []byte("x")), foreign},
 			codes.InvalidArgument, "different rounds"},
 		"an empty part": {[]*conclavev1.RoundPart{part(0, 1, nil)}, codes.InvalidArgument, "0 bytes"},
@@ -330,7 +330,7 @@ func TestHostileQuestions(t *testing.T) {
 		}), codes.InvalidArgument, "leave it out"},
 		"paid by what there is not": {one(func(r *conclavev1.Round) {
 			r.Planned = math.MaxUint32
-		}), codes.FailedPrecondition, "names entry 4294967295"},
+		}), codes.FailedPrecondition, "uses entry 4294967295"},
 		"paid by another kind": {one(func(r *conclavev1.Round) {
 			r.Planned = paysScores
 		}), codes.FailedPrecondition, "pays for scores"},

@@ -36,7 +36,7 @@ func TestVerdicts(t *testing.T) {
 		fit, not string
 	}{
 		{"nothing compared", Page{Certificate: c}, "other uses were not measured, because",
-			"before they are checked on real rows, nor ever"},
+			"before they are checked on real rows, and never"},
 		{"coins", Page{Certificate: coin, Evaluation: &evaluate.Evaluation{
 			Columns: []evaluate.ColumnQuality{column(1)}}},
 			"Fit only for comparison", "Not fit for any analysis"},

@@ -86,7 +86,8 @@ func movesToADatabase(t *testing.T, server *pgserver.Server) {
 // A node whose database counts answers like one that reads the rows, and returns with its manifest. It refuses other
 // questions and tables that violate the schema, and notices changed rows.
 func hasItsDatabaseCount(t *testing.T, server *pgserver.Server) {
-	server.Exec(t, "drop table if exists records; create table records (who text, x double precision, b boolean, c text, y text)")
+	server.Exec(t, "drop table if exists records; "+
+		"create table records (who text, x double precision, b boolean, c text, y text)")
 	schema := strings.Replace(questiontest.SmallSchema, "columns:\n", "columns:\n  - {name: who, role: unit}\n", 1)
 	var csv bytes.Buffer
 	testkit.Must(t, tabular.WriteCSV(&csv, questiontest.SmallUnits(t, questiontest.UnitColumn, 60,

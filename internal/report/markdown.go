@@ -70,7 +70,8 @@ func (m *markdown) head(p Page) {
 				"noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
 	} else {
 		m.line(
-			"> **You may share this file with the synthetic rows.** It uses real rows only through the guarantee below.")
+			"> **You may share this file with the synthetic rows.** It uses real rows only through the guarantee " +
+				"below.")
 	}
 	c := p.Certificate
 	m.line("%s synthetic rows, made by the pipeline %s %s.", text.Grouped(c.Rows), escape(c.Pipeline), words.Source)

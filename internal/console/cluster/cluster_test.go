@@ -49,7 +49,7 @@ func TestALargeCluster(t *testing.T) {
 		"/nodes":                {"1 to 50 of 1000", "site-0000/0", "conclave 0.1.0", "2099-01-31"},
 		"/nodes?filter=stalled": {"1 to 20 of 20 found among 1000", "has not answered"},
 		"/nodes?q=site-0499":    {"1 to 2 of 2 found among 1000"},
-		"/nodes/site-0003":      {"Node 1 on dataset cohort", "stalled", "start the console with <code>--authority DIR</code>"},
+		"/nodes/site-0003":      {"Node 1 on dataset cohort", "stalled", "with <code>--authority DIR</code>"},
 		"/budgets":              {"1 to 10 of 10", "lab-3", `<td class="number">1000</td>`},
 		"/certificates":         {"1 to 50 of 500", "site-0000"},
 		"/runs/run-09997":       {"round 30 of 60", "Cancel run run-09997", `data-events="/runs/run-09997/events"`},

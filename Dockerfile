@@ -1,5 +1,5 @@
-# One image with all programs: static, in an empty root, for a user that is not root and a root
-# that is read-only. Nothing is written but to the folders that a configuration names.
+# One image with all programs: static binaries in an empty root file system, which can be read-only. They run as a
+# non-root user, and write only to the folders that a configuration names.
 #
 #   docker build -t conclave:0.1.0 .
 FROM golang:1.26.8 AS build

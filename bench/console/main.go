@@ -48,11 +48,11 @@ type page struct {
 }
 
 func main() {
-	root := &cobra.Command{Use: "console [flags]", Short: "time the console's pages at a large cluster"}
-	nodes := root.Flags().Int("nodes", 1000, "nodes that are connected")
-	runs := root.Flags().Int("runs", 10_000, "runs, all closed but some")
-	turns := root.Flags().Int("turns", 50, "how often each page is asked for")
-	events := root.Flags().Int("events", 10, "runs that are cancelled while a page shows them")
+	root := &cobra.Command{Use: "console [flags]", Short: "time the console's pages with a large cluster"}
+	nodes := root.Flags().Int("nodes", 1000, "number of connected nodes")
+	runs := root.Flags().Int("runs", 10_000, "number of runs, most of them closed")
+	turns := root.Flags().Int("turns", 50, "requests for each page")
+	events := root.Flags().Int("events", 10, "runs to cancel while a page shows them")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *nodes < 1 || *events < 1 || *turns < 1 || *runs < *events {
 			return cli.Misuse("--nodes, --turns, --events: use at least 1, and --runs at least as many as --events")

@@ -25,15 +25,15 @@ import (
 func main() { cli.Main(command()) }
 
 func command() *cobra.Command {
-	c := &cobra.Command{Use: "gaussians [flags]", Short: "boosting and rejection on the toy of 25 Gaussians"}
+	c := &cobra.Command{Use: "gaussians [flags]", Short: "measure boosting and rejection sampling on the 25 Gaussians"}
 	f := c.Flags()
-	seeds := f.Int("seeds", 5, "runs of each kind")
-	epsilon := f.Float64("epsilon", 1, "of the private runs")
-	records := f.Int("records", authors, "points to learn from; delta is 1/(2 records)")
-	rate := f.Float64("rate", 0, "of the game's weights; 0 has it chosen")
-	log := f.String("log", "", "`file` that gets the quality of each method's points as a JSON line, for bench/results")
+	seeds := f.Int("seeds", 5, "number of runs of each kind")
+	epsilon := f.Float64("epsilon", 1, "epsilon of the private runs")
+	records := f.Int("records", authors, "number of training points; delta is 1/(2 records)")
+	rate := f.Float64("rate", 0, "rate at which selections change the weights; 0: chosen")
+	log := f.String("log", "", "append the quality of each method's points to `file` as JSON lines, for bench/results")
 	plot := f.String("plot", "",
-		"`file` for a picture (PNG) of the first seed's points: a column for each method, the private run above")
+		"write a PNG of the first seed's points to `file`: one column for each method, the private run on top")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *seeds < 1 {
 			return cli.Misuse("--seeds: use at least 1")

@@ -35,10 +35,10 @@ const flops = float64(teachers) * 2 * batch * 2 * 2 * (features*hidden + hidden)
 // ensembleCommand measures a training step of 1,000 teachers. In the same run it measures the best rate of the
 // matrix product, the same step as a loop over gonum, and two cores against one. See README.md.
 func ensembleCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ensemble [flags]", Short: "a step of 1,000 teachers beside a loop over gonum"}
-	rounds := c.Flags().Int("rounds", 15, "rounds in turn; medians over them count")
+	c := &cobra.Command{Use: "ensemble [flags]", Short: "compare a step of 1,000 teachers with a loop over gonum"}
+	rounds := c.Flags().Int("rounds", 15, "rounds of each in turn; the medians are printed")
 	memory := c.Flags().Bool("memory", false,
-		"measure instead the memory of 4,000 teachers of shape 784-128-1; it takes 5 GiB")
+		"measure the memory of 4,000 teachers of shape 784-128-1 instead; needs 5 GiB")
 	c.RunE = func(*cobra.Command, []string) error {
 		if *memory {
 			return measureMemory()

@@ -40,9 +40,9 @@ var openBLASProgram []byte
 func gemmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gemm [flags]",
-		Short: "matrix products beside OpenBLAS (needs gcc and libopenblas-dev) and gonum",
+		Short: "compare matrix products with OpenBLAS (needs gcc and libopenblas-dev) and gonum",
 	}
-	rounds := c.Flags().Int("rounds", 5, "rounds in turn; the best of each counts")
+	rounds := c.Flags().Int("rounds", 5, "rounds of each in turn; the best one counts")
 	c.RunE = func(c *cobra.Command, _ []string) error { return compareProducts(c.Context(), *rounds) }
 	return c
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	root := &cobra.Command{Use: "kernels COMMAND [flags]", Short: "measure the kernels of internal/nn beside others"}
+	root := &cobra.Command{Use: "kernels COMMAND [flags]", Short: "compare internal/nn with other libraries"}
 	root.AddCommand(gemmCommand(), ensembleCommand(), torchCommand())
 	cli.Main(root)
 }

@@ -43,10 +43,10 @@ type torch struct {
 // torchCommand trains DCGAN's discriminator with nn, and with PyTorch if Python has it, and prints the images per
 // second of each as JSON. See README.md.
 func torchCommand() *cobra.Command {
-	c := &cobra.Command{Use: "torch [flags]", Short: "training DCGAN's discriminator beside PyTorch"}
-	threads := c.Flags().IntSlice("threads", []int{1, 2}, "numbers of threads, separated by commas")
-	seconds := c.Flags().Float64("seconds", 5, "how long to measure each")
-	python := c.Flags().String("python", "/usr/bin/python3", "Python with PyTorch; empty to measure nn alone")
+	c := &cobra.Command{Use: "torch [flags]", Short: "compare training DCGAN's discriminator with PyTorch"}
+	threads := c.Flags().IntSlice("threads", []int{1, 2}, "comma-separated numbers of threads")
+	seconds := c.Flags().Float64("seconds", 5, "seconds to measure each")
+	python := c.Flags().String("python", "/usr/bin/python3", "Python with PyTorch; empty to measure only nn")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if !(*seconds > 0 && *seconds < 3600) {
 			return cli.Misuse("--seconds %v: use more than 0 and less than 3600", *seconds)

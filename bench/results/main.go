@@ -21,7 +21,7 @@ func main() { cli.Main(command()) }
 func command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "results",
-		Short: "write docs/results.md from the logs of benches",
+		Short: "write docs/results.md from the benchmark logs",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			files, err := generate(".")

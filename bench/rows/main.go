@@ -15,18 +15,18 @@ import (
 )
 
 func main() {
-	root := &cobra.Command{Use: "rows [flags]", Short: "measure reading a table, and sums of it"}
-	rows := root.Flags().IntSlice("rows", []int{1_000_000}, "rows of the tables, with commas between")
-	dir := root.Flags().String("dir", "", "folder for the tables, which are removed; empty for a temporary one")
-	python := root.Flags().String("python", "/usr/bin/python3", "Python with pandas; empty to measure without")
+	root := &cobra.Command{Use: "rows [flags]", Short: "measure how long it takes to read a table and to sum over it"}
+	rows := root.Flags().IntSlice("rows", []int{1_000_000}, "comma-separated numbers of rows")
+	dir := root.Flags().String("dir", "", "folder for the tables, removed afterwards; empty: a temporary one")
+	python := root.Flags().String("python", "/usr/bin/python3", "Python with pandas; empty to skip pandas")
 	root.RunE = func(c *cobra.Command, _ []string) error { return all(c.Context(), *rows, *dir, *python) }
 	generate := &cobra.Command{Use: "make FILE", Args: cobra.ExactArgs(1),
-		Short: "write a table of 22 columns, and its schema: CSV to a file of that name, else Parquet"}
-	one := generate.Flags().Int("rows", 1_000_000, "rows of the table")
-	persons := generate.Flags().Bool("persons", false, "a column of persons, with four records each in the mean, "+
-		"which start finds; sums take each record for a person")
+		Short: "write a table of 22 columns and its schema: CSV if FILE ends in .csv, otherwise Parquet"}
+	one := generate.Flags().Int("rows", 1_000_000, "number of rows")
+	persons := generate.Flags().Bool("persons", false, "add a unit column of persons with four records each on "+
+		"average; only the start uses it, sums count each record")
 	generate.RunE = func(_ *cobra.Command, args []string) error { return write(args[0], *one, *persons) }
-	work := &cobra.Command{Use: "measure FILE WHAT", Short: "do one kind of work on a table in this process",
+	work := &cobra.Command{Use: "measure FILE WHAT", Short: "measure one kind of work on a table in this process",
 		Args: cobra.ExactArgs(2)}
 	work.RunE = func(c *cobra.Command, args []string) error {
 		r, err := measure(c.Context(), args[0], args[1])
@@ -36,11 +36,11 @@ func main() {
 		return cli.PrintJSON(r)
 	}
 	count := &cobra.Command{Use: "database", Args: cobra.NoArgs,
-		Short: "measure a database that counts beside reading its rows; " + dsnVariable + " is its connection string"}
-	many := count.Flags().Int("rows", 1_000_000, "rows of the table that is made there")
+		Short: "compare counting in a database with reading its rows; " + dsnVariable + " is its connection string"}
+	many := count.Flags().Int("rows", 1_000_000, "number of rows of the table to create there")
 	count.RunE = func(c *cobra.Command, _ []string) error { return database(c.Context(), *many) }
 	show := &cobra.Command{Use: "show FILE", Args: cobra.ExactArgs(1),
-		Short: "print what was measured as Markdown; FILE is the output of measuring"}
+		Short: "print measurements as Markdown; FILE is the output of a measurement"}
 	show.RunE = func(c *cobra.Command, args []string) error { return tables(c.OutOrStdout(), args[0]) }
 	root.AddCommand(generate, work, count, show)
 	cli.Main(root)

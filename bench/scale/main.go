@@ -25,7 +25,7 @@ func main() { cli.Main(command()) }
 // its program starts itself again with a role's name.
 func command() *cobra.Command {
 	c := &cobra.Command{
-		Use: "scale [flags]", Short: "an aggregator with thousands of connections beside a bare gRPC server",
+		Use: "scale [flags]", Short: "compare an aggregator with thousands of connections with a plain gRPC server",
 	}
 	planned := planFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -66,13 +66,13 @@ type plan struct {
 func planFlags(c *cobra.Command) func() (plan, error) {
 	p, flags := &plan{settle: 4 * time.Second}, c.Flags()
 	sizes := flags.String("sizes", "250x1,500x1,1000x1,2000x1,4000x1,100x100,100x100x4",
-		"connections x teachers on each, and x students where they are several, with commas between them")
-	flags.IntVar(&p.blocks, "blocks", 6, "blocks of rounds for each side, in turn")
-	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "how long a block lasts at least; it ends with a round")
-	flags.IntVar(&p.warm, "warm", 3, "rounds of each side that do not count")
-	flags.BoolVar(&p.audit, "audit", false, "have the aggregator keep an audit log")
-	flags.StringVar(&p.readme, "readme", "", "`file` whose table, between its two marks, is replaced")
-	flags.StringVar(&p.keep, "keep", "", "new `folder` for certificates, etcd and logs, kept afterwards")
+		"comma-separated sizes: connections x teachers on each, and x students if there are several")
+	flags.IntVar(&p.blocks, "blocks", 6, "blocks of rounds for each server, in turn")
+	flags.DurationVar(&p.block, "block", 1500*time.Millisecond, "minimum duration of a block; it ends with a round")
+	flags.IntVar(&p.warm, "warm", 3, "warm-up rounds of each server, not counted")
+	flags.BoolVar(&p.audit, "audit", false, "let the aggregator write an audit log")
+	flags.StringVar(&p.readme, "readme", "", "replace the table between the two marks in `file`")
+	flags.StringVar(&p.keep, "keep", "", "keep certificates, etcd and logs in a new `folder`")
 	return func() (plan, error) {
 		var err error
 		if p.sizes, err = parseSizes(*sizes); err != nil {

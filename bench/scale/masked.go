@@ -25,12 +25,12 @@ const (
 
 // maskedCommand measures rounds of sums under masks beside the same rounds without.
 func maskedCommand() *cobra.Command {
-	c := &cobra.Command{Use: "masked [flags]", Short: "masked sums beside plain ones, on one aggregator"}
-	sites := c.Flags().IntSlice("sites", []int{2, 10, 100}, "numbers of sites")
-	entries := c.Flags().IntSlice("entries", []int{1000, 20_000, 1_000_000}, "lengths of sums")
-	rounds := c.Flags().Int("rounds", 8, "rounds of each, in turn")
+	c := &cobra.Command{Use: "masked [flags]", Short: "compare masked sums with plain sums on one aggregator"}
+	sites := c.Flags().IntSlice("sites", []int{2, 10, 100}, "comma-separated numbers of sites")
+	entries := c.Flags().IntSlice("entries", []int{1000, 20_000, 1_000_000}, "comma-separated lengths of the sums")
+	rounds := c.Flags().Int("rounds", 8, "number of rounds of each, in turn")
 	quorum := c.Flags().Float64("quorum", 0.9, "the share of sites that a masked sum needs")
-	readme := c.Flags().String("readme", "", "`file` whose table, between its marks masked: begin and end, is replaced")
+	readme := c.Flags().String("readme", "", "replace the table between the marks masked: begin and end in `file`")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		text, err := measureMasked(c.Context(), *sites, *entries, *rounds, *quorum)
 		if err != nil {

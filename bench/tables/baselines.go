@@ -145,8 +145,8 @@ type programs struct {
 
 func (p *programs) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.folder, "others", "",
-		"`folder` of programs aim and mst, called as: NAME SCHEMA TRAIN EPSILON DELTA ROWS OUT; one may be missing")
-	c.Flags().DurationVar(&p.limit, "limit", 15*time.Minute, "most processor time of a run of these programs")
+		"`folder` with the programs aim and mst, called as NAME SCHEMA TRAIN EPSILON DELTA ROWS OUT; or one of them")
+	c.Flags().DurationVar(&p.limit, "limit", 15*time.Minute, "CPU time limit for a run of these programs")
 }
 
 // rows are those of a program; nil without the program.

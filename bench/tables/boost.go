@@ -13,7 +13,7 @@ import (
 // boost measures private post-GAN boosting and discriminator rejection. See README.md.
 func boost() *experiment {
 	return &experiment{
-		name: "boost", short: "boosting and rejection after a GAN, beside the GAN alone",
+		name: "boost", short: "compare boosting and rejection sampling after a GAN with the GAN by itself",
 		seeds: 5, groups: func() ([]group, error) { return boostGroups(), nil },
 	}
 }

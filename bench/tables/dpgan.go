@@ -17,7 +17,7 @@ func dpgan() *experiment {
 		coin: true, seeds: 3, show: lineTable("without records"),
 		groups: func() ([]group, error) { return dpganLines(), nil },
 		flags: func(c *cobra.Command) {
-			c.Flags().StringVar(&plot, "plot", "", "`file` for a picture (SVG) of the lines nd-... and even-...")
+			c.Flags().StringVar(&plot, "plot", "", "write an SVG of the lines nd-... and even-... to `file`")
 		},
 		done: func(all []*outcome) error {
 			if plot == "" {

@@ -9,7 +9,7 @@ import (
 // run and verify. See README.md.
 func everyset() *experiment {
 	return &experiment{
-		name: "everyset", short: "every stage and method once, cut short, on seven data sets",
+		name: "everyset", short: "run every stage and method once, shortened, on seven data sets",
 		seeds: 5, groups: func() ([]group, error) { return everysetGroups(), nil },
 	}
 }

@@ -114,18 +114,18 @@ func (e *experiment) command() *cobra.Command {
 	s := &session{experiment: e}
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "",
-		"`folder` of the data sets, each in a folder of its name; one that is missing is left out")
-	f.StringVar(&s.only, "only", "*", "names of groups, separated by commas, or patterns such as 'adult-*'")
-	f.StringVar(&s.cases, "cases", "*", "names of cases, likewise")
+		"`folder` with a subfolder for each data set; missing ones are skipped")
+	f.StringVar(&s.only, "only", "*", "comma-separated names of groups, or patterns such as 'adult-*'")
+	f.StringVar(&s.cases, "cases", "*", "comma-separated names of cases, or patterns")
 	f.IntVar(&s.seeds, "seeds", e.seeds, "number of seeds")
 	f.IntVar(&s.from, "from", 1, "the first seed")
-	f.BoolVar(&s.null, "coin", e.coin, "measure runs of coin flips or without records too")
-	f.BoolVar(&s.real, "real", true, "measure real rows too")
-	f.StringVar(&s.options, "options", "", "options of the pipeline in YAML's flow style, over those of the runs")
-	f.StringVar(&s.log, "log", "", "`file` that gets each run as a JSON line; what is in it is not measured again")
+	f.BoolVar(&s.null, "coin", e.coin, "also measure runs with coin flips or without records")
+	f.BoolVar(&s.real, "real", true, "also measure real rows")
+	f.StringVar(&s.options, "options", "", "pipeline options in YAML flow style, which override those of the runs")
+	f.StringVar(&s.log, "log", "", "append each run to `file` as a JSON line; runs in the file are not repeated")
 	f.BoolVar(&s.resNet, "resnet", false,
-		"score images by a residual network too, minutes each; give it a log of its own")
-	f.BoolVar(&s.tables, "tables", false, "measure nothing, print the tables of --log")
+		"also score images with a residual network, which takes minutes each; use a separate log")
+	f.BoolVar(&s.tables, "tables", false, "measure nothing, only print the tables of --log")
 	if e.flags != nil {
 		e.flags(c)
 	}

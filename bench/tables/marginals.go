@@ -18,7 +18,7 @@ import (
 func marginals() *experiment {
 	others := &programs{}
 	return &experiment{
-		name: "marginals", short: "tables that people look at: marginals, an embedding, baselines, other programs",
+		name: "marginals", short: "compare marginals, an embedding, baselines and other programs on well-known tables",
 		coin: true, seeds: 3, groups: func() ([]group, error) { return marginalsGroups(others), nil },
 		flags: others.flags,
 	}

@@ -25,8 +25,8 @@ func quality() *experiment {
 		name: "quality", short: "one run.yaml, the example's or your own, at several epsilons", coin: true, seeds: 3,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&path, "run", "",
-				"run.yaml `file` to repeat, which names test rows (default: the example)")
-			c.Flags().Float64SliceVar(&epsilons, "epsilon", []float64{1, 3, 10}, "epsilons, separated by commas")
+				"run.yaml `file` to repeat; it must name test rows (default: the example)")
+			c.Flags().Float64SliceVar(&epsilons, "epsilon", []float64{1, 3, 10}, "comma-separated epsilons")
 		},
 		groups: func() ([]group, error) { return qualityGroups(path, epsilons) },
 	}

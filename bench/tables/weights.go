@@ -14,7 +14,7 @@ import (
 // (2022). See README.md.
 func weights() *experiment {
 	return &experiment{
-		name: "weights", short: "every method of weighting synthetic rows, beside none",
+		name: "weights", short: "compare every method of weighting synthetic rows with no weights",
 		seeds: 5, groups: func() ([]group, error) { return weightGroups(), nil },
 	}
 }

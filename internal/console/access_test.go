@@ -184,7 +184,7 @@ func TestMethodsAndStates(t *testing.T) {
 		t.Errorf("a form of %d bytes: %s %s", len(large), a.Status, a.text)
 	}
 	if a := s.ask(t, http.MethodPost, "/do", "fail=it"); !strings.Contains(a.text,
-		"<strong>Not done.</strong> It is wrong.") {
+		"<strong>Failed.</strong> It is wrong.") {
 		t.Errorf("a form that fails: %s", a.text)
 	}
 	if a := s.ask(t, http.MethodGet, "/", ""); strings.Contains(a.text, "It is wrong") {

@@ -62,7 +62,7 @@ func (m *markdown) head(p Page) {
 	if words.Dependent {
 		m.line(
 			"> **The stated epsilon is data-dependent.** It is private information itself and may not be published " +
-				"as it stands.")
+				"as a guarantee.")
 	}
 	if p.NotPrivate() {
 		m.line(
@@ -70,7 +70,8 @@ func (m *markdown) head(p Page) {
 				"noise; each one is marked. The synthetic data, the model and the certificate are not affected.")
 	} else {
 		m.line(
-			"> **This file may travel with the synthetic rows.** It uses real rows only through the guarantee below.")
+			"> **You may share this file with the synthetic rows.** It uses real rows only through the guarantee " +
+				"below.")
 	}
 	c := p.Certificate
 	m.line("%s synthetic rows, made by the pipeline %s %s.", text.Grouped(c.Rows), escape(c.Pipeline), words.Source)

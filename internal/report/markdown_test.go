@@ -71,7 +71,8 @@ func TestMarkdownWithoutRealRows(t *testing.T) {
 	columns, err := picture.Columns(synthetic.Schema(), synthetic, nil)
 	testkit.Must(t, err)
 	text := markdownOf(t, Page{Certificate: c, Rounds: rounds, Columns: columns})
-	if strings.Contains(text, "NOT PRIVATE") || !strings.Contains(text, "may travel with the synthetic rows") {
+	if strings.Contains(text, "NOT PRIVATE") || !strings.Contains(text,
+		"You may share this file with the synthetic rows") {
 		t.Error("a text without real rows is marked")
 	}
 	c.Votes = certificate.VotesCoin

@@ -130,8 +130,8 @@ func TestRealFiguresAreMarked(t *testing.T) {
 		strings.Contains(page, `class="mark"`) {
 		t.Error("a page without real rows is marked or shows some")
 	}
-	if !strings.Contains(page, "may travel with the synthetic rows") {
-		t.Error("a page without real rows does not say that it may travel")
+	if !strings.Contains(page, "You may share this page with the synthetic rows") {
+		t.Error("a page without real rows does not say that it may be shared")
 	}
 }
 

@@ -82,7 +82,7 @@ func TestScatterOnThePage(t *testing.T) {
 	}
 	p := stagesPage(t)
 	p.Points = p.Points[1:]
-	if page := write(t, p); strings.Contains(page, "NOT PRIVATE") || !strings.Contains(page, "may travel") ||
+	if page := write(t, p); strings.Contains(page, "NOT PRIVATE") || !strings.Contains(page, "You may share") ||
 		!strings.Contains(page, "<h3>last generator</h3>") {
 		t.Error("panels without real rows are marked, or not there")
 	}

@@ -161,7 +161,7 @@ func TestByKeyboard(t *testing.T) {
 	b.goes(c.console("conclave", "operator.yaml"))
 	focus := func() string { return value[string](b, "document.activeElement.textContent.trim()") }
 	b.do(chromedp.KeyEvent("\t"))
-	if got := focus(); got != "Skip to the page" {
+	if got := focus(); got != "Skip to content" {
 		t.Errorf("first comes %q", got)
 	}
 	var order []string

@@ -49,7 +49,7 @@ func TestALargeCluster(t *testing.T) {
 		"/nodes":                {"1 to 50 of 1000", "site-0000/0", "conclave 0.1.0", "2099-01-31"},
 		"/nodes?filter=stalled": {"1 to 20 of 20 found among 1000", "has not answered"},
 		"/nodes?q=site-0499":    {"1 to 2 of 2 found among 1000"},
-		"/nodes/site-0003":      {"Node 1 on dataset cohort", "stalled", "start it with <code>--authority DIR</code>"},
+		"/nodes/site-0003":      {"Node 1 on dataset cohort", "stalled", "with <code>--authority DIR</code>"},
 		"/budgets":              {"1 to 10 of 10", "lab-3", `<td class="number">1000</td>`},
 		"/certificates":         {"1 to 50 of 500", "site-0000"},
 		"/runs/run-09997":       {"round 30 of 60", "Cancel run run-09997", `data-events="/runs/run-09997/events"`},
@@ -90,7 +90,7 @@ func TestWhatChangesIsShown(t *testing.T) {
 	if status, page := b.Ask(http.MethodPost, b.Base+"/runs/none/cancel", "", nil); status != http.StatusNotFound {
 		t.Errorf("a run that there is not was cancelled: %d %s", status, page)
 	} else {
-		consoletest.Says(t, page, "Not done.", "there is no run")
+		consoletest.Says(t, page, "Failed.", "there is no run")
 	}
 
 	at := strings.SplitN(strings.SplitN(b.Get("/queue"), `data-events="`, 2)[1], `"`, 2)[0]
@@ -151,8 +151,8 @@ func TestAStudent(t *testing.T) {
 	}
 	consoletest.Says(t, submit("name: x\nschema: ../elsewhere/s.yaml\n", "columns: []\n"), "Run submitted is submitted",
 		"schema: schema.yaml")
-	consoletest.Says(t, submit("name: [x\n", ""), "Not done.", "run.yaml: ")
-	consoletest.Says(t, b.Post("/submit", "run=x"), "Not done.", "Choose a file for run.yaml.")
+	consoletest.Says(t, submit("name: [x\n", ""), "Failed.", "run.yaml: ")
+	consoletest.Says(t, b.Post("/submit", "run=x"), "Failed.", "Choose a file for run.yaml.")
 
 	if status, _ := b.Ask(http.MethodGet, b.Base+"/runs/run-00011/report", "", nil); status != http.StatusNotFound {
 		t.Errorf("a report before it was fetched: %d", status)
@@ -219,9 +219,9 @@ func TestLedger(t *testing.T) {
 		"read and verified at", "release")
 	consoletest.Says(t, b.Get("/ledger?dataset=cohort&filter=close"), `value="cohort"`, "1 to 1 of 1")
 	from.Lines = append(lines[:2:2], bytes.Replace(lines[2], []byte(`"seq":3`), []byte(`"seq":4`), 1))
-	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Not done.", "does not hold",
+	consoletest.Says(t, b.Post("/ledger/verify", "dataset="+consoletest.Dataset), "Failed.", "does not hold",
 		"line 3")
-	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Not done.", "You have no started run")
+	consoletest.Says(t, b.Post("/ledger/verify", "dataset=other"), "Failed.", "You have no started run")
 }
 
 // A kit's certificate ends soon from the start. It only needs attention while its site has not joined.
@@ -245,13 +245,13 @@ func TestRevoking(t *testing.T) {
 	b := open(t, certs.RoleOperator, "olga", consoletest.New(2, 1), dir)
 	consoletest.Says(t, b.Get("/"), "certificate of node site-0000")
 	consoletest.Says(t, b.Get("/certificates?q=site-0000"), "expires soon", "1 to 1 of 1")
-	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=no&reason=superseded"), "Not done.", "type its name")
-	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=site-0000&reason=why"), "Not done.", "is unknown")
+	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=no&reason=superseded"), "Failed.", "type its name")
+	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=site-0000&reason=why"), "Failed.", "is unknown")
 	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=site-0000&reason=superseded"),
-		"Revoked 1 certificate of site-0000", "revoked", "No certificate of the site is valid")
+		"Revoked 1 certificate of site-0000", "revoked", "The site has no valid certificate")
 	if _, err := os.Stat(certs.RevokedFile(dir)); err != nil {
 		t.Error(err)
 	}
 	b = open(t, certs.RoleOperator, "olga", consoletest.New(2, 1), "")
-	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=site-0000"), "Not done.", "without --authority")
+	consoletest.Says(t, b.Post("/nodes/site-0000/revoke", "confirm=site-0000"), "Failed.", "without --authority")
 }

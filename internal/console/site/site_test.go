@@ -82,13 +82,13 @@ func TestTheSitesWay(t *testing.T) {
 	defer monitor.Close()
 	path, enforcer, config := atSite(t, "ca.crt", "", strings.TrimPrefix(monitor.URL, "http://"))
 	b := open(t, Options{Config: path})
-	consoletest.Says(t, b.Get("/"), "site north, node 0", "connected /readyz", "Nothing now.",
+	consoletest.Says(t, b.Get("/"), "site north, node 0", "connected /readyz", "Nothing at the moment.",
 		"north.crt cannot be read")
 	if err := enforcer.Ask(asks(t, config, "asked")); err == nil || !strings.Contains(err.Error(),
 		"waits for approval") {
 		t.Fatalf("error %v", err)
 	}
-	consoletest.Says(t, b.Get("/"), "lab asks, for “study 12 of &lt;age&gt;”", "/runs/asked?spec="+hash("asked"))
+	consoletest.Says(t, b.Get("/"), "from lab, for “study 12 of &lt;age&gt;”", "/runs/asked?spec="+hash("asked"))
 	consoletest.Says(t, b.Get("/runs?filter=waiting"), "1 to 1 of 1", "asked")
 	page := b.Get("/runs/asked?spec=" + hash("asked"))
 	consoletest.Says(t, page, "requester: lab, according to the aggregator", "What leaves this node",
@@ -101,9 +101,9 @@ func TestTheSitesWay(t *testing.T) {
 	}
 	decide := func(run string, form url.Values) string { return b.Post("/runs/"+run+"/decide", form.Encode()) }
 	spec := hash("asked")
-	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Not done.", "Choose approve or deny.")
+	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}}), "Failed.", "Choose approve or deny.")
 	consoletest.Says(t, decide("asked", url.Values{"spec": {spec}, "decision": {"approve"}, "until": {"2001-01-01"}}),
-		"Not done.", "give a later end")
+		"Failed.", "give a later end")
 	if err := enforcer.Ask(asks(t, config, "asked")); err == nil {
 		t.Fatal("a run began that nobody approved")
 	}
@@ -124,7 +124,7 @@ func TestTheSitesWay(t *testing.T) {
 
 	advance := url.Values{"name": {"lab-2099"}, "student": {"lab"}, "pipeline": {"embed"}, "epsilon": {"much"},
 		"until": {"2099-01-31"}}
-	consoletest.Says(t, b.Post("/advance", advance.Encode()), "Not done.", "is not a number")
+	consoletest.Says(t, b.Post("/advance", advance.Encode()), "Failed.", "is not a number")
 	advance.Set("epsilon", "0.5")
 	consoletest.Says(t, b.Post("/advance", advance.Encode()), "lab-2099 is approved", "runs of lab, pipelines embed")
 	testkit.Must(t, enforcer.Ask(asks(t, config, "next")))
@@ -164,8 +164,8 @@ func TestAConsoleIsOnePerson(t *testing.T) {
 	}
 	form := url.Values{"spec": {hash("asked")}, "decision": {"approve"}}.Encode()
 	ofNobody := open(t, Options{Config: path})
-	consoletest.Says(t, ofNobody.Get("/"), "0 of 2 approvals are there", "set http.listen")
-	consoletest.Says(t, ofNobody.Post("/runs/asked/decide", form), "Not done.", "would not count")
+	consoletest.Says(t, ofNobody.Get("/"), "It has 0 of 2 approvals", "set http.listen")
+	consoletest.Says(t, ofNobody.Post("/runs/asked/decide", form), "Failed.", "would not count")
 	person := func(name string) *consoletest.Browser {
 		f := certs.IssuedFiles(dir, certs.RoleApprover, name)
 		return open(t, Options{Config: path, As: f.Cert, Key: f.Key})

@@ -29,7 +29,7 @@ def measure(threads, seconds, batch=64):
 
     for _ in range(5):
         step()
-    # The best of five stretches: other programs can only make it slower.
+    # The best of five repetitions, because other programs can only slow it down.
     best = 0.0
     for _ in range(5):
         steps, start = 0, time.perf_counter()

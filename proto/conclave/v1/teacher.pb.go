@@ -970,8 +970,8 @@ func (x *Signature) GetValue() []byte {
 }
 
 // Permit asks whether a node's site lets it answer a round, and therefore the run. Nothing is charged. It holds
-// what the site's decision needs besides the terms. The round follows once the teachers of a quorum may answer;
-// the node then decides about it anew.
+// what the site's decision needs in addition to terms. The round follows once the teachers of a quorum may answer;
+// the node then decides about it again.
 type Permit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`

@@ -90,7 +90,8 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 	if err := c.queue.Fetch(testkit.Within(t), "a", nowhere); !errors.Is(err, full) {
 		t.Errorf("where nothing can be written: %v", err)
 	}
-	if _, err := c.fetch("b"); !errors.Is(err, student.ErrNotHeld) || !strings.Contains(err.Error(), `has not submitted a run "b"`) {
+	if _, err := c.fetch("b"); !errors.Is(err, student.ErrNotHeld) ||
+		!strings.Contains(err.Error(), `has not submitted a run "b"`) {
 		t.Errorf("of no run: %v", err)
 	}
 	c.finish("b")

@@ -210,7 +210,7 @@ func (e *Execution) tooMany(live []*peer.Node) error {
 	}
 	return fault.Refusedf("run %q has %d teachers, and more are connected (%s); stop some nodes, or open a run with "+
 		"more teachers",
-		e.key.Run, e.spec.PB.GetTeachers(), strings.Join(names, ", "))
+		e.key.Run, e.spec.PB.GetTeachers(), strings.Join(someOf(names), ", "))
 }
 
 // mostNamed bounds how many nodes a student sees by name: sites choose the names and the number of their nodes.

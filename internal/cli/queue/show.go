@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/requester"
 	"github.com/conclave-dp/conclave/internal/study"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -66,11 +67,11 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 		case r.GetConnected():
 			connected = ", connected"
 		}
-		line("worker", "%s of %s%s; claimed %d times, last at %s",
-			r.GetWorker(), r.GetHolder(), connected, r.GetClaims(), r.GetClaimed())
+		line("worker", "%s of %s%s; claimed %s, last at %s",
+			r.GetWorker(), r.GetHolder(), connected, text.Several(int64(r.GetClaims()), "time"), r.GetClaimed())
 	}
-	if text := requester.ProgressText(p); text != "" {
-		line("progress", "%s", text)
+	if said := requester.ProgressText(p); said != "" {
+		line("progress", "%s", said)
 	}
 	if r.GetEnded() != "" {
 		line("ended", "%s", r.GetEnded())

@@ -118,9 +118,10 @@ func singleColumns(e *evaluate.Evaluation) *Rule {
 	if score == nil {
 		return nil
 	}
-	real, against := 1.0, "1"
+	least, share := leastOfReal, ""
 	if b := e.Baselines; b != nil && b.Real != nil && b.Real.Columns != nil {
-		real, against = *b.Real.Columns, "that of real rows, "+text.Score(*b.Real.Columns)
+		least *= *b.Real.Columns
+		share = fmt.Sprintf(" (%s of that of real rows)", text.Percent(leastOfReal))
 	}
 	var all similarities
 	for _, c := range e.Columns {
@@ -129,9 +130,9 @@ func singleColumns(e *evaluate.Evaluation) *Rule {
 	return &Rule{
 		Use:    "shares and averages of single columns",
 		Figure: fmt.Sprintf("similarity %s, the worst column %s", text.Score(*score), text.Score(all.worst)),
-		Needs: fmt.Sprintf("a mean of %s of %s, and %s of the worst", text.Percent(leastOfReal), against,
+		Needs: fmt.Sprintf("a mean of %s%s, and %s of the worst", text.Score(least), share,
 			text.Score(leastColumn)),
-		Fit: *score >= leastOfReal*real && all.worst >= leastColumn,
+		Fit: *score >= least && all.worst >= leastColumn,
 	}
 }
 

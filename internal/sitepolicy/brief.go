@@ -194,8 +194,8 @@ func answerOf(k Kind, teachers int) string {
 func SeenBy(k Kind, masked *masking.Group) string {
 	if masked != nil {
 		return fmt.Sprintf("nobody: the node adds its share of the noise and masks, and the aggregator sees only the "+
-			"total of at least %d sites. The site's answer stays hidden if at most %d sites collude with the "+
-			"aggregator",
+			"total of at least %d sites. The site's answer stays hidden while the number of sites that "+
+			"collude with the aggregator is at most %d",
 			masked.Quorum, masked.Colluding)
 	}
 	switch k {

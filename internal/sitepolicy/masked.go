@@ -58,7 +58,7 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 		return &Refusal{Rule: RuleLeastSites, Public: fmt.Sprintf("sums need only %d sites; the minimum is %d on "+
 			"dataset %s; raise aggregation.quorum", g.Quorum, d.LeastSites, d.Name)}
 	case g.Colluding < d.LeastColluding:
-		return &Refusal{Rule: RuleLeastColluding, Public: fmt.Sprintf("the run withstands only %d colluding sites; "+
+		return &Refusal{Rule: RuleLeastColluding, Public: fmt.Sprintf("the run states colluding: %d; "+
 			"the minimum is %d on dataset %s; raise aggregation.colluding", g.Colluding, d.LeastColluding, d.Name)}
 	case len(d.Peers) == 0 && d.Approval == Automatic:
 		return &Refusal{Rule: RulePeers, Public: fmt.Sprintf("no peers are listed for dataset %s, so nobody checks "+
@@ -86,7 +86,7 @@ func (d *Dataset) masksAllowed() string {
 	if !d.Masked {
 		return "runs with and without masks"
 	}
-	return fmt.Sprintf("runs with masks, with sums of at least %d sites, that withstand %d colluding sites",
+	return fmt.Sprintf("runs with masks, with sums of at least %d sites and colluding at least %d",
 		max(2, d.LeastSites), d.LeastColluding)
 }
 

@@ -54,7 +54,7 @@ func TestRulesOfMaskedRuns(t *testing.T) {
 		"few sites": {withRules("masked: true, least_sites: 4, " + peers), nil, RuleLeastSites,
 			"sums need only 3 sites; the minimum is 4"},
 		"few that collude": {withRules("masked: true, least_colluding: 2, " + peers), nil, RuleLeastColluding,
-			"withstands only 1 colluding sites; the minimum is 2"},
+			"states colluding: 1; the minimum is 2"},
 		"nobody checks the members": {allowing, nil, RulePeers, "nobody checks the members"},
 		"a person looks at them":    {byHand(allowing), nil, RuleApproval, "waits for approval"},
 		"a stranger, for whom a person is not asked": {byHand(withRules(peers)), func(r *Request) {

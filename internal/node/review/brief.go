@@ -90,8 +90,8 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 	fmt.Fprintf(w, "    noise: standard deviation %.4g x the maximum contribution of one %s; fewer than %d cannot be "+
 		"detected in one release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
 	if l.Times > 1 {
-		fmt.Fprintf(w, ",\n    and fewer than %d not in all %d together, if all ask the same (that / sqrt(%d))",
-			l.HiddenInAll, l.Times, l.Times)
+		fmt.Fprintf(w, ",\n    and fewer than %d cannot be detected in all %d releases together, if they ask the same "+
+			"(that / sqrt(%d))", l.HiddenInAll, l.Times, l.Times)
 	}
 	fmt.Fprintln(w)
 }
@@ -105,7 +105,7 @@ func showCost(w io.Writer, b *sitepolicy.Brief) {
 		fmt.Fprintf(w, "  at most epsilon %s at delta %g, by filter %s", MostText(b.Run), b.Limit.Delta,
 			b.Limit.Filter)
 		if b.RevealsAtMost > 1 {
-			fmt.Fprintf(w, ", with each round opened %d times", b.RevealsAtMost)
+			fmt.Fprintf(w, ", in the worst case, with every round opened %d times", b.RevealsAtMost)
 		}
 		fmt.Fprintln(w)
 	}
@@ -164,8 +164,8 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	if g == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private if at most %d of these sites "+
-		"collude with the aggregator\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
+	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private while the number of them "+
+		"that collude with the aggregator is at most %d\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
 	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged: at most epsilon %s\n",
 		r.RevealsAtMost, MostText(r))
 	fmt.Fprintln(w, "compare each key with people at its site, not with the aggregator's operator:")

@@ -46,11 +46,12 @@ datasets:
     # The study's document, by its SHA-256: runs of another one, or after its last day, are refused.
     study: {sha256: %[9]q, expires: %[10]s}
     approval: by-hand
+    # Anybody who may use the node's account can approve. List approvers to require signatures of people.
 `, site, s.Name, s.Dataset, s.Budget.Epsilon, s.Budget.Delta, s.Budget.Filter, strings.Join(s.Pipelines, ", "),
 		strings.Join(s.Stages, ", "), study.Hash(text), strings.TrimSpace(s.Expires))
 	if s.Masked {
 		b.WriteString("    masked: true\n" +
-			"    # Runs are refused that withstand fewer sites which tell the aggregator all they know.\n" +
+			"    # A run must withstand at least this number of sites that tell the aggregator all they know.\n" +
 			"    least_colluding: 1\n")
 		fmt.Fprintf(&b, "    # As people compared them, in the roster of generation %d.\n    peers:\n", r.Generation)
 		b.WriteString(Peers(site, r))

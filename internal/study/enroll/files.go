@@ -46,7 +46,7 @@ datasets:
     # The study's document, by its SHA-256: runs of another one, or after its last day, are refused.
     study: {sha256: %[9]q, expires: %[10]s}
     approval: by-hand
-    # Anybody who may use the node's account can approve. List approvers to require signatures of people.
+    # Every user of the node's account can approve. List approvers to require signatures of named people.
 `, site, s.Name, s.Dataset, s.Budget.Epsilon, s.Budget.Delta, s.Budget.Filter, strings.Join(s.Pipelines, ", "),
 		strings.Join(s.Stages, ", "), study.Hash(text), strings.TrimSpace(s.Expires))
 	if s.Masked {

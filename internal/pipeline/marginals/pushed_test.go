@@ -95,7 +95,11 @@ func countsTheSame(t *testing.T, server *pgserver.Server) {
 			counted++
 		}
 	})
-	if counted < 20 || refused > counted {
+	least := 20
+	if testing.Short() { // a fifth of the draws
+		least = 3
+	}
+	if counted < least || refused > counted {
 		t.Errorf("%d sums were compared, and %d tables refused", counted, refused)
 	}
 }

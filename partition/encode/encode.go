@@ -5,6 +5,8 @@
 // category. A nullable number or binary column has one more feature, 1 for an empty cell; its value is then one half.
 // A nullable categorical column has one more category for empty cells. Decoding clamps numbers to their range, rounds
 // integers, and drops decimals that a float32 feature cannot carry, so a value with few decimals is restored exactly.
+// A column with more than 2^23 whole values, such as the seconds of a year, can be off by one or two steps for each
+// 2^24 of them.
 package encode
 
 import (

@@ -79,8 +79,8 @@ func (c *ClippedSteps) addGroup(part int, p *parallel.Worker) {
 	w.addSingles()
 }
 
-// gradients returns the gradients of the units' losses with respect to the outputs y of their records, the first
-// of which is at row of all. It is 0 for outputs that are not a record's head.
+// gradients returns the gradients of the units' losses with respect to the outputs y of their records. The
+// first of these records is at row of all. The gradient is 0 for outputs that are not a record's head.
 func (w *stepsWorker) gradients(y []float32, units []int, row int) []float32 {
 	out, heads := w.Net.Out(), w.c.job.heads
 	n := len(y) / out

@@ -16,7 +16,7 @@ type lossPair interface {
 	// tails returns the probabilities of L <= loss and L > loss under P and
 	// under Q, each with small relative error where it is small.
 	tails(loss float64) lossTails
-	// span returns the losses outside of which at most the given mass lies on each side, under P.
+	// span returns losses lo and hi: under P, at most the given mass lies below lo, and at most as much above hi.
 	span(mass float64) (lo, hi float64)
 }
 

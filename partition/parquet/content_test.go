@@ -76,7 +76,7 @@ func packedClaims(t testing.TB) map[string][]byte {
 		of("lengths without end", text, format.DeltaLengthByteArray, 2, 0, 0, deltas)
 		of("prefixes without end", text, format.DeltaByteArray, 2, 0, 0, deltas)
 		of("rests without end", text, format.DeltaByteArray, 2, 0, 0, "\x80\x01\x04\x01\x00"+deltas)
-		// Two texts of 2^30 bytes, most of which are said to be the first one's.
+		// Two texts that claim a prefix of 2^30 bytes each.
 		of("long prefixes", text, format.DeltaByteArray, 2, 0, 0,
 			"\x80\x01\x04\x02\x80\x80\x80\x80\x08\x00\x00\x00\x00\x00"+"\x80\x01\x04\x02\x00\x00\x00\x00\x00\x00")
 		if codec != format.Uncompressed {

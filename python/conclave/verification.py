@@ -37,7 +37,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether all checks passed. Without an authority whoever made the files can have made the signatures too."""
+        """Whether all checks passed. Without an authority the author of the files may have made the signatures."""
         return self.verdict in ("proven", "unsigned")
 
     def __bool__(self) -> bool:

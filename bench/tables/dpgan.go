@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,15 @@ func dpganLines() []group {
 		{name: "fashion-1", data: "fashion_mnist", epsilon: 1, rows: 60_000, images: true,
 			fields: garments},
 	}
+	for _, l := range []group{
+		{name: "mnist", data: "mnist"}, {name: "fashion", data: "fashion_mnist", fields: garments},
+	} {
+		l.epsilon, l.rows, l.images, l.fields = 10, 60_000, true, l.fields+"post: [relabel]\n"
+		warm := l
+		l.name, warm.name = l.name+"-relabel-10", l.name+"-warm-relabel-10"
+		warm.fields += "warm_start: {embed: 0.3}\n"
+		lines = append(lines, l, warm)
+	}
 	for _, of := range everySeries {
 		for _, n := range of.everies {
 			lines = append(lines, group{
@@ -69,7 +79,9 @@ func dpganLines() []group {
 		if l := &lines[i]; l.images && !l.alone {
 			l.paper = papers.Must("dpgan", l.data, l.epsilon, "accuracy", "step schedule")
 		}
-		lines[i].fields += "warm_start: {embed: 0}\n" // embed measures these
+		if !strings.Contains(lines[i].name, "-warm-") {
+			lines[i].fields += "warm_start: {embed: 0}\n" // embed measures these
+		}
 	}
 	return asLines("dpgan", rowsWorth, lines) // of one teacher: they divide records that DPGAN takes together
 }

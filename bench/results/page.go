@@ -21,6 +21,7 @@ var layout string
 var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
 	"bench/tables/marginals.md": "marginals", "docs/marginals.md": "measured",
+	"docs/relabel.md": "relabel",
 }
 
 // sources are what rows of tables come from: their name on the page, and their case in the log.

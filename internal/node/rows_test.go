@@ -184,14 +184,15 @@ func TestRecordsAreFixedAndNotTheSchema(t *testing.T) {
 	header, _, _ := strings.Cut(rows, "\n")
 	first, _, _ := strings.Cut(header, ",")
 	for name, text := range map[string]string{
-		"one missing": strings.Replace(rows, first+",", "", 1), "one more": strings.Replace(rows, header, header+",new", 1),
-		"several": strings.Replace(rows, header, "new,other,"+header[len(first)+1:], 1),
-		"a cell":  rows + strings.Repeat("many,", strings.Count(header, ",")) + "many\n",
+		"one missing": strings.Replace(rows, first+",", "", 1),
+		"one more":    strings.Replace(rows, header, header+",new", 1),
+		"several":     strings.Replace(rows, header, "new,other,"+header[len(first)+1:], 1),
+		"a cell":      rows + strings.Repeat("many,", strings.Count(header, ",")) + "many\n",
 	} {
 		testkit.Must(t, os.WriteFile(c.Data, []byte(text), 0o600))
 		_, err := ReadSite(c, kinds.All(), nil)
-		if err == nil || !strings.HasSuffix(err.Error(), "; fix the file; all sites share the schema: if it is wrong, ask "+
-			"the study's operator") {
+		const fix = "; fix the file; all sites share the schema: if it is wrong, ask the study's operator"
+		if err == nil || !strings.HasSuffix(err.Error(), fix) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

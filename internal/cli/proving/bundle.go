@@ -69,8 +69,8 @@ func bundle(from, out, format string) error {
 	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
 	check := "the recipient checks it with: conclave verify " + out
 	if own := filepath.Join(from, "state", "certs", "ca.crt"); exists(own) {
-		fmt.Printf("%s\nthis run on one machine has an authority of its own: to prove that nobody changed the files on the "+
-			"way, also give the recipient %s, by another way, for --authority\n", check, own)
+		fmt.Printf("%s\nthis run on one machine has an authority of its own: to prove that nobody changed the files "+
+			"on the way, also give the recipient %s, by another way, for --authority\n", check, own)
 	} else {
 		fmt.Println(check, "--authority ca.crt")
 	}

@@ -39,7 +39,7 @@ If it is interrupted, run the same command again: it continues.`,
 	}
 	var j joining
 	f := c.Flags()
-	f.StringVar(&j.data, "data", "", "`file` of the site's records, as under data: in a node's configuration")
+	f.StringVar(&j.data, "data", "", "`file` of the site's records, in any form that a node's field data takes")
 	f.StringVar(&j.dir, "dir", "", "`folder` for the key, certificate and configuration (default: the site's name)")
 	f.StringVar(&j.told, "confirm-roster", "", "the roster's `fingerprint`, as the other sites and the operator see it")
 	c.RunE = func(c *cobra.Command, args []string) error {

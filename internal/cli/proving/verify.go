@@ -29,8 +29,8 @@ func verifyCommand() *cobra.Command {
 and budget. Each check prints a line with what is proven and by whose signature, or what is only claimed.
 
 Exit codes: 0 all checks pass; 1 a check fails or a signature is missing; 2 wrong usage; 3 all checks pass but
---authority is missing, so the author of the files may have forged the signatures. A local run is signed by its
-own authority.`,
+--authority is missing, so the author of the files may have forged the signatures. A local run has an
+authority of its own: state/certs/ca.crt in its output folder.`,
 		Args: cli.OneArgument("the path of the output folder of a run, or of a bundle"),
 	}
 	authority := c.Flags().String("authority", "",

@@ -21,7 +21,8 @@ func backupCommand() *cobra.Command {
 		Use:   "backup --config FILE --out FILE",
 		Short: "copy the ledger and all other keys of an external etcd to a file",
 		Long: `Copies the ledger and all other keys of one moment, even while aggregators write. The etcd user
-needs the right to read the prefix, and no other right. What is spent later is not in the file: read docs/backup.md before a restore.`,
+needs the right to read the prefix, and no other right. What is spent later is not in the file: read docs/backup.md
+before a restore.`,
 	}
 	config := c.Flags().String("config", "", "an aggregator's YAML `file`, whose etcd section is used")
 	out := c.Flags().String("out", "", "`file` to write; it must not exist")
@@ -41,8 +42,8 @@ func restoreCommand() *cobra.Command {
 		Use:   "restore --config FILE --from FILE",
 		Short: "put a backup of the ledger into an empty etcd",
 		Long: `Puts a backup of the ledger into an empty etcd. Do this only if the ledger is lost, and stop all
-aggregators before. The restored ledger does not know what was spent since the backup: docs/backup.md says what to compare before
-new runs start.`,
+aggregators before. The restored ledger does not know what was spent since the backup: docs/backup.md says what to
+compare before new runs start.`,
 	}
 	config := c.Flags().String("config", "", "an aggregator's YAML `file`, whose etcd section is used")
 	from := c.Flags().String("from", "", "`file` that conclave ledger backup wrote")

@@ -191,6 +191,7 @@ func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool
 	}
 	fmt.Printf("\n%s has joined study %s; its policy is in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
 		s.PolicyFile(), s.NodeFile())
-	fmt.Println("when a run waits for approval (teacher runs):\n  teacher approve --config " + s.NodeFile() + " RUN")
+	fmt.Printf("when a run waits for approval, read what it asks for, then approve it:\n"+
+		"  teacher runs --config %[1]s RUN\n  teacher approve --config %[1]s RUN\n", s.NodeFile())
 	return nil
 }

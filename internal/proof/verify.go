@@ -504,7 +504,7 @@ func (v *verification) stated() {
 	v.add("the data of the sites", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
 	if _, packed := v.folder.(Bundle); !packed { // a bundle has no others
-		v.add("other files", Stated, "nobody", "other files in the folder were not checked, including report.html "+
+		v.add("other files", Stated, "nobody", "other files in the folder were not checked, such as a report.html "+
 			"next to the rows")
 	}
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {

@@ -51,7 +51,7 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 
 // changesSchema matches advice to change the schema, in place of the records or next to that.
 var changesSchema = regexp.MustCompile(
-	`(add .* to|remove it from|(kind|format|true|\}) in|leave .* out of) the schema|give the column`)
+	`(add .* to|remove it from|(kind|format|true|\}) in|leave .* out of) the schema|other site uses|give the column`)
 
 // agreed corrects the advice in an error about records: a node shares its schema with all other sites, so the node
 // cannot change it.

@@ -53,7 +53,7 @@ marginals: {{cells: 8}}
 """
     assert model.epsilon == 2 and model.certificate["delta"] == 1e-4 and model.certificate["rows"] == 50
     assert model.schema.label == "died" and model.schema.classes == ("0", "1")
-    assert "round 2/2" in capfd.readouterr().err
+    assert "round 3/3" in capfd.readouterr().err
     rows = model.sample(40, seed=1)
     assert {n: str(t) for n, t in rows.dtypes.items()} == {"age": "Int64", "weight": "float64", "sex": "category",
                                                            "died": "Int64"}

@@ -52,9 +52,9 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	if of := study.FromWire(r.GetStudy()); of != nil {
 		line("study", "%s; ends on %s", of.Line(), of.Expires)
 	}
-	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
+	line("pipeline", "%s, %s", r.GetPipeline(), text.Several(int64(r.GetTeachers()), "teacher"))
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())
-	line("spent", "epsilon %.4g in %d rounds", r.GetEpsilonSpent(), r.GetRounds())
+	line("spent", "epsilon %.4g in %s", r.GetEpsilonSpent(), text.Several(int64(r.GetRounds()), "round"))
 	if r.GetQueued() {
 		line("submitted", "%s by %s", r.GetSubmitted(), r.GetBy())
 	} else {

@@ -107,7 +107,7 @@ func TestQueue(t *testing.T) {
 		c.studentFile("", "out", settings{"run": ""}), "long")
 	watching.await("a word of its progress", func() bool { return watching.said("round ") })
 	if out, stderr, code := c.conclaveRun("cancel", "long"); code != 0 ||
-		!strings.Contains(out, "long is cancelled\nepsilon ") {
+		!strings.Contains(out, "long is cancelled\nit has spent epsilon ") {
 		t.Fatalf("cancel: exit code %d, %q, %q", code, out, stderr)
 	}
 	if code := watching.wait(); code != 4 || !watching.said(`run long: cancelled, by "lab"`) {

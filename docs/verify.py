@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the output folder of a run without Conclave: verify.py DIR ca.crt
 
-Exit code 0: all checks passed. 1: something does not, and a line says what. Prices are not computed; see privacy.md.
+Exit code 0: all checks passed. 1: a check failed, and a line says which. It does not compute prices: see privacy.md.
 """
 import base64, calendar, datetime, hashlib, json, os, sys
 from cryptography import x509
@@ -15,15 +15,15 @@ answered entries epsilon_spent release_sha256 manifest_sha256 by fence previous 
 
 def need(holds, what):
     if not holds:
-        sys.exit("does not hold: " + what)
+        sys.exit("FAILED: " + what)
 
 
 def sha(raw):
     return hashlib.sha256(raw).hexdigest()
 
 
-def once(pairs):  # readers of JSON disagree about keys that are repeated
-    need(len(dict(pairs)) == len(pairs), "a key stands twice in a file of JSON")
+def once(pairs):  # JSON parsers disagree about repeated keys
+    need(len(dict(pairs)) == len(pairs), "a JSON file has the same key twice")
     return dict(pairs)
 
 
@@ -32,7 +32,7 @@ def read(name):
         return f.read()
 
 
-def check(key, value, text, digest=None):  # raises where value is no signature of text by key
+def check(key, value, text, digest=None):  # raises an exception unless value is the key's signature of text
     if isinstance(key, rsa.RSAPublicKey):
         key.verify(value, text, padding.PKCS1v15(), digest or hashes.SHA256())
     elif isinstance(key, ec.EllipticCurvePublicKey):
@@ -41,7 +41,7 @@ def check(key, value, text, digest=None):  # raises where value is no signature 
         key.verify(value, text)  # Ed25519
 
 
-def moments(cert):  # when it begins and ends, in seconds
+def moments(cert):  # the first and the last second of its validity, since 1970
     ends = [getattr(cert, n + "_utc", None) or getattr(cert, n) for n in ("not_valid_before", "not_valid_after")]
     return [calendar.timegm(t.timetuple()) for t in ends]
 
@@ -50,7 +50,7 @@ def extension(cert, kind):
     return cert.extensions.get_extension_for_class(kind).value
 
 
-def issued(cert, issuer, below):  # by an authority that may stand above so many others
+def issued(cert, issuer, below):  # whether issuer may have `below` authorities under it, and signed cert
     if cert.issuer != issuer.subject:
         return False
     try:
@@ -62,7 +62,7 @@ def issued(cert, issuer, below):  # by an authority that may stand above so many
             (basic.path_length is None or basic.path_length >= below))
 
 
-def believe(chain, roots, day):  # the chain was valid at one moment of the day, up to one of the roots
+def believe(chain, roots, day):  # a chain from the certificate to a root was valid at some moment of the day
     path = [chain[0]]
     while path[-1] not in roots:
         above = [c for c in [*roots, *chain[1:]] if c not in path and issued(path[-1], c, len(path) - 1)]
@@ -73,7 +73,7 @@ def believe(chain, roots, day):  # the chain was valid at one moment of the day,
     need(max(first, begin) <= min(last, begin + 86399), f"a certificate was not valid on {day}")
 
 
-def signer(g, text, roots, day):  # whose signature it is: role, name, fingerprint
+def signer(g, text, roots, day):  # the role, name and key fingerprint of the signer
     chain = [x509.load_der_x509_certificate(base64.b64decode(c, validate=True)) for c in g["chain"]]
     try:
         check(chain[0].public_key(), base64.b64decode(g["signature"], validate=True), text.encode())
@@ -103,19 +103,19 @@ def main():
         e = json.loads(line, object_pairs_hook=once)
         body = line[:line.rindex('"hash":')] + '"hash":""}'
         need([k for k in FIELDS if k in e] == list(e) and line == body[:-3] + json.dumps(e["hash"]) + "}",
-             f"line {len(entries) + 1} of the ledger is not in its form")
+             f"line {len(entries) + 1} of the ledger does not have the canonical form")
         need(e["seq"] == len(entries) + 1 and e["previous"] == previous and e["hash"] == sha(body.encode()),
              f"line {len(entries) + 1} of the ledger was altered")
         entries, previous = entries + [e], e["hash"]
 
-    # The certificate, beside the entries of its run.
+    # The certificate agrees with the entries of its run.
     own = [e for e in entries if e.get("run") == certificate["run"]]
     run = {e["type"]: e for e in own}
     once_each = [e["type"] for e in own if e["type"] not in ("release", "abandoned")]
     need(once_each in (["run", "close"], ["run", "roster", "close"]) and own[-1]["type"] == "close" and
-         entries[0]["type"] == "open", "the ledger does not have the run from its opening to its end")
+         entries[0]["type"] == "open", "the ledger does not have all of the run, from its opening to its end")
     facts, roster, day = run["run"]["facts"], run.get("roster", {}).get("roster", []), run["close"]["day"]
-    need(roster or "release" not in run, "the run has releases and no roster")
+    need(roster or "release" not in run, "the run has releases but no roster")
     budget = (entries[0] if facts.get("earlier") else run["run"])["budget"]
     for said, known in [
             *((certificate.get(k), facts.get(k)) for k in
@@ -125,33 +125,35 @@ def main():
             *((certificate[k], entries[0][k]) for k in ("unit", "neighbouring"))]:
         need(said == known, f"the certificate says {said!r} and the ledger {known!r}")
     need(certificate["ledger_head"] in [e["hash"] for e in entries[run["close"]["seq"] - 1:]],
-         "the certificate's ledger_head is no entry of the ledger after the run's end")
+         "the certificate's ledger_head is not an entry at or after the run's end")
 
     # The files.
-    need(sha(read("manifest.json")) == certificate["manifest_sha256"], "manifest.json is not the certificate's")
+    need(sha(read("manifest.json")) == certificate["manifest_sha256"], "the certificate names another manifest.json")
     sealed = certificate["manifest_sha256"] == run["close"].get("manifest_sha256")
     need(sealed or "manifest_sha256" not in run["close"], "manifest.json is not what the run was closed with")
     need((manifest["run"], manifest["rows"]) == (certificate["run"], certificate["rows"]),
-         "manifest.json is of another run, or of other rows")
+         "manifest.json belongs to another run, or to other rows")
     for f in manifest["files"] + signatures["reports"]:
         need(not {"", ".", ".."} & set(f["name"].split("/")) and not set("\\:\0") & set(f["name"]),
-             f"{f['name']!r} is no name of a file in the folder")
+             f"{f['name']!r} is not the name of a file in the folder")
         need(sha(read(f["name"])) == f["sha256"], f["name"] + " was altered")
     named = {f["name"]: f["sha256"] for f in manifest["files"]}
     need(len({"synthetic.csv", "synthetic.parquet"} & set(named)) == 1
          and named.get("model/schema.yaml") == facts["schema_sha256"],
          "manifest.json does not list the rows and the schema of the run")
 
-    # Who signed.
+    # The signatures.
     head = f"conclave ledger head 1\n{entries[0]['dataset']}\n{len(entries)}\n{previous}\n"
     by = [signer(g, head, roots, day) for g in signatures["ledger"]]
-    need(all(role in ("aggregator", "node") for role, _, _ in by), "somebody signed the ledger who is no site")
+    need(all(role in ("aggregator", "node") for role, _, _ in by),
+         "the ledger is signed by somebody who is neither a site nor the aggregator")
     for m in run["run"].get("masked", {}).get("members", []):
         need(all(key == m["key"] for role, name, key in by if (role, name) == ("node", m["site"])),
-             f"site {m['site']} signed with another key than the masked run names")
-    witnesses = {s["site"] for s in roster} if roster else {  # of the runs that it went on from
-        s["site"] for e in entries if e["type"] == "roster" and e["run"] in facts.get("earlier", []) for s in e["roster"]}
-    need(witnesses, "no site was asked, and none stands for the ledger")
+             f"site {m['site']} did not sign with the key that the masked run names")
+    witnesses = {s["site"] for s in roster} if roster else {  # the sites of the runs that this one continued
+        s["site"] for e in entries if e["type"] == "roster" and e["run"] in facts.get("earlier", [])
+        for s in e["roster"]}
+    need(witnesses, "no site was asked, so none vouches for the ledger")
     missing = witnesses - {name for role, name, _ in by if role == "node"}
     need(not missing, f"the ledger's end is not signed by {sorted(missing)}")
     need("aggregator" in [role for role, _, _ in by], "the ledger's end is not signed by the aggregator")
@@ -161,11 +163,11 @@ def main():
                          *(f["sha256"] + " " + f["name"] for f in signatures["reports"])]) + "\n"
     role, name, _ = signer(signatures["release"], release, roots, day)
     need(role == "student" and name in (facts["student"], run["close"].get("by")),
-         "manifest and certificate are not signed by the run's student, or the worker that closed it")
-    print(f"run {certificate['run']}: files, ledger and certificate hold, signed by student {name}, the aggregator and "
-          f"{len(witnesses)} sites")
+         "manifest and certificate are signed neither by the run's student nor by the worker that closed it")
+    print(f"run {certificate['run']}: files, ledger and certificate pass all checks; signed by student {name}, the "
+          f"aggregator and {len(witnesses)} sites")
     if not sealed:
-        print(f"somebody else ended the run, without a list of files: this one is the word of {name} alone")
+        print(f"somebody else ended the run, without a list of files: only {name} vouches for this list")
 
 
 if __name__ == "__main__":
@@ -173,5 +175,5 @@ if __name__ == "__main__":
         sys.exit("usage: verify.py DIR ca.crt")
     try:
         main()
-    except Exception as error:  # a file that is missing or malformed, a signature that is not valid
-        sys.exit(f"does not hold: {type(error).__name__}: {error}")
+    except Exception as error:  # a missing or malformed file, or an invalid signature
+        sys.exit(f"FAILED: {type(error).__name__}: {error}")

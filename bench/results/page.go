@@ -20,7 +20,8 @@ var layout string
 // parts are the pages that have a part of the layout, between the comments "results: NAME" and "results: end".
 var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
-	"bench/tables/marginals.md": "marginals",
+	"bench/tables/marginals.md": "marginals", "docs/marginals.md": "measured",
+	"docs/relabel.md": "relabel",
 }
 
 // sources are what rows of tables come from: their name on the page, and their case in the log.

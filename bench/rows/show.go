@@ -11,7 +11,8 @@ import (
 	"slices"
 )
 
-// measured are the results by format, kind of work and rows: of several the one with the least processor time.
+// measured are the results by format, kind of work and rows. If a kind was measured several times, the one with the
+// least processor time counts.
 type measured map[string]map[int64]*result
 
 func load(path string) (measured, error) {

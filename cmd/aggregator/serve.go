@@ -24,7 +24,8 @@ func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "aggregator --config FILE [--embedded-etcd] [--listen HOST:PORT]",
 		Short: "serve teachers and students: collect votes, add noise, charge every answer to the ledger",
-		Long: `Serves teachers and students: collects votes, adds noise, and charges every answer to the ledger in etcd.
+		Long: `Serves nodes and students: adds up votes and sums, adds noise, and charges every answer to the ledger
+in etcd.
 
 Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage.`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -28,7 +28,7 @@ func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conclave COMMAND [flags]",
 		Short: "train generative models with differential privacy on federated data",
-		Long: `Trains generative models with differential privacy on federated data: the demo, local runs, sampling,
+		Long: `Trains generative models with differential privacy, on one machine or at several sites: runs, sampling,
 ledgers and certificates. Results go to standard output, all else to standard error.
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage; some commands have more.`,

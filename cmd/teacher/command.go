@@ -17,23 +17,26 @@ The commands show people at the site what a node needs, what would leave the sit
 
 Exit codes: 0 done or stopped by a signal, 1 failed or problems found, 2 wrong usage.`,
 	}
-	config := root.PersistentFlags().String("config", "", "the node's YAML `file`")
-	root.RunE = configured(config, func(c *cobra.Command, _ []string) error { return work(c.Context(), *config) })
+	config := new(string)
+	root.RunE = func(c *cobra.Command, _ []string) error { return work(c.Context(), *config) }
+	configured(root, config)
 	for _, c := range []*cobra.Command{
 		preflightCommand(config), dryRunCommand(config), runsCommand(config),
 		approveCommand(config), denyCommand(config),
 		acceptCommand(config), consoleCommand(config),
 	} {
-		c.RunE = configured(config, c.RunE)
+		configured(c, config)
 		root.AddCommand(c)
 	}
 	root.AddCommand(joinCommand())
 	return root
 }
 
-// configured refuses to run without the node's file.
-func configured(config *string, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
+// configured gives a command the flag for the node's file, and refuses to run it without.
+func configured(c *cobra.Command, config *string) {
+	c.Flags().StringVar(config, "config", "", "the node's YAML `file`")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if *config == "" {
 			return cli.Misuse("--config: name the node's YAML file")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -13,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/dryrun"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
@@ -35,9 +37,9 @@ func dryRunCommand(config *string) *cobra.Command {
 	var o dryRunFlags
 	o.format = cli.Format(c)
 	f := c.Flags()
-	f.StringVar(&o.run, "run", "", "the run.yaml that a student would run")
+	f.StringVar(&o.run, "run", "", "the run.yaml `file` that a student would run")
 	f.StringVar(&o.pipeline, "pipeline", "",
-		"a `pipeline` with its defaults, instead of a run.yaml: pategan, gpate, dpgan or embed")
+		"a `pipeline` with its defaults, instead of a run.yaml: "+strings.Join(pipelines.Names(nil), ", "))
 	f.Float64Var(&o.epsilon, "epsilon", 1, "budget of the run, with --pipeline")
 	f.Float64Var(&o.delta, "delta", 1e-5, "delta of the run, with --pipeline")
 	f.BoolVar(&o.values, "show-values", false,

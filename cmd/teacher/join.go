@@ -39,7 +39,7 @@ If it is interrupted, run the same command again: it continues.`,
 	}
 	var j joining
 	f := c.Flags()
-	f.StringVar(&j.data, "data", "", "`file` of the site's records, as under data: in a node's configuration")
+	f.StringVar(&j.data, "data", "", "`file` of the site's records, in any form that a node's field data takes")
 	f.StringVar(&j.dir, "dir", "", "`folder` for the key, certificate and configuration (default: the site's name)")
 	f.StringVar(&j.told, "confirm-roster", "", "the roster's `fingerprint`, as the other sites and the operator see it")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -191,6 +191,7 @@ func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool
 	}
 	fmt.Printf("\n%s has joined study %s; its policy is in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
 		s.PolicyFile(), s.NodeFile())
-	fmt.Println("when a run waits for approval (teacher runs):\n  teacher approve --config " + s.NodeFile() + " RUN")
+	fmt.Printf("when a run waits for approval, read what it asks for, then approve it:\n"+
+		"  teacher runs --config %[1]s RUN\n  teacher approve --config %[1]s RUN\n", s.NodeFile())
 	return nil
 }

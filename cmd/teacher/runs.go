@@ -16,9 +16,9 @@ func runsCommand(config *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "runs --config FILE [RUN [--spec HASH]] [--format json]",
 		Short: "list the runs that asked this node, or show one run",
-		Long: `Lists the runs that asked this node and what they were charged. With a RUN it shows what an approver
-needs to know: who asks and why, what leaves this node with how much noise, what the run costs, and what it can reveal
-about a person.`,
+		Long: `Lists the runs that asked this node, and what each has cost. A run asks some seconds after it is
+submitted. With a RUN the command shows what an approver needs to know: who asks and why, what leaves this node with
+how much noise, what the run costs, and what it can reveal about a person.`,
 		Args:              cli.AtMostOneArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -79,8 +79,8 @@ func auditOnce(t *testing.T, name string, runs int) string {
 	return ""
 }
 
-// A small run of everything: what stands in the ledger is what the spec asks for. So few
-// trials prove nothing, so that none of them is called a violation by chance.
+// A small run of everything: the ledger has what the spec asks for. There are so few trials
+// that none can be called a violation by chance.
 func TestClaimIsTheLedgers(t *testing.T) {
 	o := DefaultOptions()
 	o.Runs = MinRuns

@@ -53,10 +53,9 @@ func coins(r *rand.Rand, runs int, p [2]float64) (trials [2][]float64) {
 	return trials
 }
 
-// Randomized response with epsilon 1 is exactly (1, 0)-DP, and one that fails openly with
-// probability delta and else is that is (1, delta)-DP: here a bound above 1 is a false
-// alarm. At confidence 0.9 one in ten may be; of 500 there are fewer than 83 but for once
-// in 10^5 times.
+// Randomized response with epsilon 1 is exactly (1, 0)-DP. If it fails openly with probability
+// delta, it is (1, delta)-DP. So a bound above 1 is a false alarm here. At confidence 0.9 one
+// audit in ten may give one. With probability 1 - 10^-5, 500 audits give fewer than 83.
 func TestFalseAlarms(t *testing.T) {
 	for _, delta := range []float64{0, 0.1} {
 		r := rand.New(rand.NewPCG(1, 2))

@@ -186,8 +186,11 @@ func interrupted(t *testing.T, spec *runfile.Spec, out string, at func(run.Statu
 	}
 }
 
-// round reports whether a status has reached round n.
+// round reports whether a status has reached round n of a stage or, for "", of a training after class counts.
 func round(n int, of string) func(run.Status) bool {
+	if of == "" {
+		n++
+	}
 	return func(s run.Status) bool { return s.Round == n && s.Of == of }
 }
 

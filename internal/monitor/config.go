@@ -27,7 +27,7 @@ type Control struct {
 	TokenFile string `yaml:"token_file"`
 }
 
-// Validate refuses what [Listen] would without trying.
+// Validate reports what [Listen] would refuse, without listening.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Listen != "" {

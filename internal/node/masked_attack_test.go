@@ -23,7 +23,7 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// hostile is an aggregator that says what it likes to real nodes, a member each of one masked run.
+// hostile is an aggregator that sends arbitrary messages to real nodes. Each node is a member of one masked run.
 type hostile struct {
 	t     testing.TB
 	sites []string

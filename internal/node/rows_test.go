@@ -177,6 +177,31 @@ func TestWhatANodeThatStreamsRefuses(t *testing.T) {
 	}
 }
 
+// A node shares its schema with other sites, so no error about its records says to change the schema.
+func TestRecordsAreFixedAndNotTheSchema(t *testing.T) {
+	c := onFile(t, partition.UnitRecord, tabular.CSV)
+	rows := string(testkit.Read(t, c.Data))
+	header, _, _ := strings.Cut(rows, "\n")
+	first, _, _ := strings.Cut(header, ",")
+	for name, text := range map[string]string{
+		"one missing": strings.Replace(rows, first+",", "", 1),
+		"one more":    strings.Replace(rows, header, header+",new", 1),
+		"several":     strings.Replace(rows, header, "new,other,"+header[len(first)+1:], 1),
+		"a cell":      rows + strings.Repeat("many,", strings.Count(header, ",")) + "many\n",
+	} {
+		testkit.Must(t, os.WriteFile(c.Data, []byte(text), 0o600))
+		_, err := ReadSite(c, kinds.All(), nil)
+		const fix = "; fix the file; all sites share the schema: if it is wrong, ask the study's operator"
+		if err == nil || !strings.HasSuffix(err.Error(), fix) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	testkit.Must(t, os.WriteFile(c.Data, []byte(strings.Replace(rows, header, header+",", 1)), 0o600))
+	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "give it its name") {
+		t.Errorf("no name: %v", err)
+	}
+}
+
 // The units of each category are those that counting one unit after the other gives.
 func TestUnitsByCategoryOfAStream(t *testing.T) {
 	for _, unit := range []string{partition.UnitRecord, questiontest.UnitColumn} {

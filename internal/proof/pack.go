@@ -75,11 +75,14 @@ The bundle contains no record of the sites. The report says what is protected an
 		fmt.Fprintf(&b, "  %-32s %s\n", name, about(name))
 	}
 	fmt.Fprintf(&b, `
-Verify it before you use it, with the certificate of the authority, which you must get from the sites:
+Verify it before you use it. PATH is the zip file or, if it is unpacked, the folder with this file:
 
-  conclave verify BUNDLE.zip --authority ca.crt
+  conclave verify PATH --authority ca.crt
 
-To draw more rows, unpack it, and run
+ca.crt is the certificate of the authority. Get it from the sites, not with these files. For a run on one machine, get
+it from the author.
+
+To draw more rows, run in the folder
 
   conclave sample --model model --rows N --out more.csv
 `)

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/attest"
 	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -53,6 +57,7 @@ type Findings struct {
 	Head string `json:"-"`
 
 	// manifest and signatures are as read; manifestRaw is nil if there is no manifest.
+	foreign     int // failed checks of signers that the reader's authority does not know
 	manifest    Manifest
 	manifestRaw []byte
 	signatures  Signatures
@@ -66,6 +71,17 @@ func (f Findings) Worst() State {
 		worst = max(worst, slices.Index(order, c.State))
 	}
 	return order[worst]
+}
+
+// OnlyForeign reports whether checks failed, all of them because the reader's authority does not know the signer.
+func (f Findings) OnlyForeign() bool {
+	failed := 0
+	for _, c := range f.Checks {
+		if c.State == Failed {
+			failed++
+		}
+	}
+	return failed > 0 && failed == f.foreign
 }
 
 // Err is the first failed check, nil if none failed.
@@ -185,9 +201,25 @@ func (v *verification) readLedger() bool {
 		v.fail(certFile, err)
 		return false
 	}
-	v.add(certFile, Proven, "the ledger", fmt.Sprintf("(%v, %v)-DP of run %q, by pipeline %s, with %d teachers",
-		v.certificate.Epsilon, v.certificate.Delta, v.certificate.Run, v.certificate.Pipeline, v.certificate.Teachers))
+	guarantee, protects := v.claims()
+	v.add(certFile, Proven, "the ledger", guarantee)
+	v.add(certFile, Proven, "the ledger", protects)
 	return true
+}
+
+// claims are the guarantee, and what it protects, with what the aggregator sees before noise is added.
+func (v *verification) claims() (guarantee, protects string) {
+	c := v.certificate
+	by := ""
+	if p, _ := pipelines.Named(c.Pipeline); p.Teachers {
+		by = " with " + text.Several(c.Teachers, "teacher")
+	}
+	aggregator := "not masked: the aggregator saw the answers of single sites"
+	if c.Masked != nil {
+		aggregator = "masked: the aggregator saw only noisy totals"
+	}
+	return fmt.Sprintf("(%v, %v)-DP of run %q, by pipeline %s%s", c.Epsilon, c.Delta, c.Run, c.Pipeline, by),
+		fmt.Sprintf("protects one %s%s; %s", c.Unit, cmp.Or(meaning.At(c.Overlap), " at one site"), aggregator)
 }
 
 func (v *verification) readSignatures() {
@@ -262,8 +294,7 @@ func (v *verification) checkLedgerSignatures() {
 		case errors.Is(err, certs.ErrForeign): // it signed; the error says which authority to name
 			aggregator = aggregator || role == certs.RoleAggregator
 			delete(missing, by.Name)
-			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger, by %v: %w; check that --authority is that "+
-				"of the run's sites", i+1, by.Identity, certs.ErrForeign))
+			v.failForeign(fmt.Sprintf("signature %d of the ledger", i+1), by)
 		case err != nil:
 			v.fail(SignaturesFile, fmt.Errorf("signature %d of the ledger: %w", i+1, err))
 		case role == certs.RoleAggregator:
@@ -297,6 +328,13 @@ func (v *verification) checkLedgerSignatures() {
 		v.add(SignaturesFile, Missing, "", "no site was asked, so none vouches for the ledger, and the aggregator "+
 			"could have written anything; use the files of a run that asked sites")
 	}
+}
+
+// failForeign adds a signature whose signer the reader's authority does not know.
+func (v *verification) failForeign(signature string, by attest.Signer) {
+	v.foreign++
+	v.fail(SignaturesFile, fmt.Errorf("%w than --authority: %s is by %v; check that --authority is that of the run's "+
+		"sites", certs.ErrForeign, signature, by.Identity))
 }
 
 // isMember checks that a signature of a masked run's site is by the key that the run's spec names.
@@ -428,6 +466,10 @@ func (v *verification) checkRelease() {
 	}
 	released := ReleaseOf(v.certificate.Run, v.manifestRaw, v.certificateRaw, v.signatures.Reports)
 	by, believed, err := v.believe(*g, released, certs.RoleStudent, v.run.Ended)
+	if errors.Is(err, certs.ErrForeign) {
+		v.failForeign("the signature of manifest and certificate", by)
+		return
+	}
 	if err != nil {
 		v.fail(SignaturesFile, fmt.Errorf("its signature does not match certificate.json, manifest.json and the "+
 			"digests of the reports: one of these was altered or replaced: %w", err))
@@ -461,8 +503,10 @@ func (v *verification) stated() {
 		"no signature can prove this, and a dishonest student could release other rows")
 	v.add("the data of the sites", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
 		" lies in one partition of one site")
-	v.add("other files", Stated, "nobody", "other files in the folder were not checked, including report.html next "+
-		"to the rows")
+	if _, packed := v.folder.(Bundle); !packed { // a bundle has no others
+		v.add("other files", Stated, "nobody", "other files in the folder were not checked, such as a report.html "+
+			"next to the rows")
+	}
 	fields := slices.DeleteFunc(slices.Clone(certificate.Stated), func(s string) bool {
 		return s == "rows" || s == "manifest_sha256" || s == "columns_from_rows"
 	})

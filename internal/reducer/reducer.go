@@ -25,8 +25,8 @@ type Reduction struct {
 	// how far one privacy unit moves it.
 	Entries int
 	L1, L2  int64
-	// Run makes the result, in a number of passes that follows from params. It fails where a
-	// pass does, and never for what a pass gave it, which is PRIVATE: errors travel to the student.
+	// Run makes the result. The number of passes follows from params. It fails only if a pass fails, and never
+	// because of what a pass returned: errors reach the student, and the passes' results are PRIVATE.
 	Run func(ctx context.Context, pass Pass) ([]int64, error)
 }
 

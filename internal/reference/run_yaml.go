@@ -87,7 +87,7 @@ func write(b *strings.Builder, heading string, p part) {
 	}
 }
 
-// specWriter is that of the fields that belong to no section.
+// specWriter writes the fields that belong to no section.
 func specWriter(c *comments, tables, images []*partition.Schema) *writer {
 	spec := func() *runfile.Spec {
 		s := runfile.DefaultSpec()

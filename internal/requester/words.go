@@ -47,10 +47,10 @@ func ProgressText(p *conclavev1.RunProgress) string {
 
 // BudgetText is the state of a dataset's budget on one line.
 func BudgetText(b *conclavev1.DatasetBudget) string {
-	return fmt.Sprintf("dataset %s: epsilon %g at delta %g (%s); spent %.4g, computed afterwards; %.4g if %d open "+
-		"and %d waiting runs spend all they may; left for one more run: %.6g",
-		b.GetDataset(), b.GetEpsilon(), b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(),
-		b.GetEpsilonReserved(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonLeft()) + StudyText(b)
+	return fmt.Sprintf("dataset %s: budget epsilon %g at delta %g (filter %s); spent so far: %.4g; spent after %d "+
+		"open and %d waiting runs at most: %.4g; left for one more run: %.6g", b.GetDataset(), b.GetEpsilon(),
+		b.GetDelta(), b.GetFilter(), b.GetEpsilonSpent(), b.GetOpen(), b.GetWaiting(), b.GetEpsilonReserved(),
+		b.GetEpsilonLeft()) + StudyText(b)
 }
 
 // StudyText is a dataset's study on a line of its own; empty without one.

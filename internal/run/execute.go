@@ -44,7 +44,7 @@ type Options struct {
 
 // Status is the progress of a run.
 type Status struct {
-	// Round counts from 0 to Rounds. Of says what is counted if these are not rounds.
+	// Round is the number of rounds that are done, of Rounds. Of says what is counted if these are not rounds.
 	Round, Rounds         int
 	Of                    string
 	EpsilonSpent, Epsilon float64
@@ -181,7 +181,11 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	if err != nil {
 		return nil, nil, err
 	}
-	status := Status{Rounds: plan.Rounds, Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
+	first := len(plan.First()) // rounds before those of the training
+	status := Status{Epsilon: s.Privacy.Epsilon, EpsilonSpent: opened.EpsilonSpent}
+	if plan.Rounds > 0 {
+		status.Rounds = first + plan.Rounds
+	}
 	ask := &asker{
 		client: o.Client, run: s.Name, teachers: s.Teachers, coin: o.Coin, plan: plan,
 		waiting: func(p *conclavev1.Progress) {
@@ -203,6 +207,7 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			o.Watch(status)
 			return
 		}
+		status.Round = first
 		fitting := status
 		fitting.Waiting, fitting.Part = "fitting the generator", fmt.Sprintf("step %d of %d", done, steps)
 		o.Watch(fitting)
@@ -225,7 +230,9 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 			return nil, nil, fmt.Errorf("%s: %w", checkpoint, err)
 		}
 	}
-	status.Round = learner.Rounds()
+	if learner.Rounds() > 0 {
+		status.Round = first + learner.Rounds()
+	}
 	if status.Rounds > 0 {
 		o.Watch(status)
 	}
@@ -235,10 +242,10 @@ func (j *Job) train(ctx context.Context, opened *conclavev1.OpenRunResponse, o O
 	err = learner.Learn(ctx, ask, roundsLeft(plan, opened),
 		keeper.keep,
 		func(p pipeline.Progress) {
-			status.Round, status.Rounds, status.EpsilonSpent = p.Round, p.Rounds, p.EpsilonSpent
+			status.Round, status.Rounds, status.EpsilonSpent = first+p.Round, first+p.Rounds, p.EpsilonSpent
 			o.Watch(status)
 		})
-	if student.NothingMore(err) && status.Round > 0 {
+	if student.NothingMore(err) && learner.Rounds() > 0 {
 		// The aggregator refused the next question before it was asked. What was
 		// learned until then is the result.
 		o.Log.Warn("the budget is used; finishing with what was learned", zap.Error(err))

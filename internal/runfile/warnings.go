@@ -26,9 +26,8 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 		warnings = append(warnings, certificate.OutsideGuarantee(columns))
 	}
 	if s.Privacy.DeltaChosen {
-		warnings = append(warnings, fmt.Sprintf("run.yaml has no privacy.delta. Delta is %g, the smaller of %g and a "+
-			"tenth of one over privacy.records, %d.", s.Privacy.Delta,
-			meaning.StrongDelta, s.Privacy.Records))
+		warnings = append(warnings, fmt.Sprintf("No delta was given. Delta is %g, the smaller of %g and a tenth of "+
+			"one over the public number of records, %d.", s.Privacy.Delta, meaning.StrongDelta, s.Privacy.Records))
 	}
 	return warnings
 }

@@ -289,7 +289,8 @@ func (b *book) named(run, spec string) (runKey, error) {
 	found := slices.DeleteFunc(slices.Clone(named), func(k runKey) bool { return !strings.HasPrefix(k.spec, spec) })
 	switch {
 	case len(named) == 0:
-		return runKey{}, fmt.Errorf("%w: run %q has not asked this node; see `teacher runs`",
+		return runKey{}, fmt.Errorf("%w: run %q has not asked this node; a run asks some seconds after it is "+
+			"submitted, while the node is connected and a worker is free; `teacher runs` lists those that have asked",
 			ErrNoRun, run)
 	case len(found) == 0:
 		return runKey{}, fmt.Errorf("%w: run %q has no spec that starts with %q; give one from `teacher runs`, such "+

@@ -18,9 +18,9 @@ func (s *Study) Addresses() string {
 
 // Words describe a study, in lines, for people who decide whether to take part.
 func (s *Study) Words() string {
-	stages, sees := "none after training", "the aggregator sees the sums of each site, and adds the noise"
+	stages, sees := "no stages after training", "the aggregator sees the sums of each site, and adds the noise"
 	if len(s.Stages) > 0 {
-		stages = "after training " + strings.Join(s.Stages, ", ")
+		stages = "after training: " + strings.Join(s.Stages, ", ")
 	}
 	if s.Masked {
 		sees = "masked: the aggregator sees only noisy totals"
@@ -39,7 +39,7 @@ func (s *Study) Words() string {
 		{"dataset", fmt.Sprintf("%s; protected unit: one %s, which %s", s.Dataset, s.Unit, apart)},
 		{"sites", fmt.Sprintf("%s; %d teachers at each", strings.Join(s.Sites, ", "), s.Teachers)},
 		{"students", strings.Join(s.Students, ", ")},
-		{"may be asked", strings.Join(s.Pipelines, ", ") + "; " + stages},
+		{"may be asked", "pipelines " + strings.Join(s.Pipelines, ", ") + "; " + stages},
 		{"budget", fmt.Sprintf("epsilon %g at delta %g, for all runs together", s.Budget.Epsilon, s.Budget.Delta)},
 		{"who sees", sees},
 		{"aggregator", s.Addresses()},

@@ -115,18 +115,19 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
 		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
 			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
-				`column is not in the schema: "x"; name one of them exactly as the schema does; add them to the`},
+				`column is not in the schema: "x"; name one of them exactly as the schema does; remove them from the`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",
-			`t.csv, line 1, column "Ward": the column is not in the schema; remove it from the file, or add it to`},
+			`t.csv, line 1, column "Ward": the column is not in the schema; remove it from the file or, if no other`},
 		"missing and unknown": {"", "ward,height,weight,width\nx,1,1,1\n",
 			line1 + `2 columns are missing from the header: "age in years", "dose", and 3 columns are not in the ` +
 				"schema: column 2, column 3, column 4; add what is missing"},
 		"missing and unknown, surely": {"", "ward,dose,height,weight,width\nx,1,1,1,1\n",
 			line1 + `1 column is missing from the header: "age in years", and 3 columns are not in the schema: ` +
-				`"height", "weight", "width"; add what is missing to the file or remove it from the schema; add ` +
-				"them to the schema's columns, or to ignore: to leave them unread"},
+				`"height", "weight", "width"; add what is missing to the file or, if no other site uses the ` +
+				"schema, remove it there; remove them from the file or, if no other site uses the schema, add them " +
+				"to its columns, or to ignore: to leave them unread"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := partitiontest.Schema(t, c.csv+"\n"+wards)

@@ -57,7 +57,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 			return b.unknownColumn(header, unknown[0], sure)
 		case len(missing) == 1:
 			return b.fail(missing[0], "the column is missing from the "+b.source.place,
-				"add it to the "+b.source.thing+" or remove it from the schema")
+				"add it to the "+b.source.thing+" or, if no other site uses the schema, remove it there")
 		case len(m.twice) == 1:
 			return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
 		}
@@ -75,7 +75,8 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 	if n := len(missing); n > 0 {
 		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
 			b.source.place, quoted(missing)))
-		fixes = append(fixes, "add what is missing to the "+b.source.thing+" or remove it from the schema")
+		fixes = append(fixes, "add what is missing to the "+b.source.thing+" or, if no other site uses the "+
+			"schema, remove it there")
 	}
 	if n := len(unknown); n > 0 {
 		which := make([]string, n)
@@ -86,7 +87,8 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 		}
 		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", columnsAre(n),
 			few(which)))
-		fixes = append(fixes, "add them to the schema's columns, or to ignore: to leave them unread")
+		fixes = append(fixes, "remove them from the "+b.source.thing+" or, if no other site uses the schema, add them "+
+			"to its columns, or to ignore: to leave them unread")
 	}
 	return b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
 }
@@ -94,7 +96,8 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 // unknownColumn is the error for the only column that does not belong.
 func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *partition.InputError {
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
-		"remove it from the "+b.source.thing+", or add it to the schema's columns or to its ignore:")
+		"remove it from the "+b.source.thing+" or, if no other site uses the schema, add it to its columns or to its "+
+			"ignore:")
 	switch {
 	case !sure, strings.TrimSpace(header[at].Name) != "" && !isName(header[at].Name):
 	case strings.TrimSpace(header[at].Name) == "":

@@ -53,7 +53,7 @@ marginals: {{cells: 8}}
 """
     assert model.epsilon == 2 and model.certificate["delta"] == 1e-4 and model.certificate["rows"] == 50
     assert model.schema.label == "died" and model.schema.classes == ("0", "1")
-    assert "round 2/2" in capfd.readouterr().err
+    assert "round 3/3" in capfd.readouterr().err
     rows = model.sample(40, seed=1)
     assert {n: str(t) for n, t in rows.dtypes.items()} == {"age": "Int64", "weight": "float64", "sex": "category",
                                                            "died": "Int64"}
@@ -123,7 +123,8 @@ def test_a_folder_for_temporary_files_is_named(program, capsys, tmp_path, monkey
     ({"schema": {"columns": [{"name": "age", "kind": "number"}]}}, 'unknown kind "number"'),
     ({"marginals": {"cels": 3}}, "cels"),
     ({"table": table().set_index("sex")}, 'the DataFrame, column "sex": the column is missing from the header; add it '
-     "to the DataFrame or remove it from the schema; the DataFrame has it as its index: use table.reset_index()"),
+     "to the DataFrame or, if no other site uses the schema, remove it there; the DataFrame has it as its index: use "
+     "table.reset_index()"),
     ({"table": table().assign(extra="x")}, 'the DataFrame, column "extra": the column is not in the schema; remove it '
      "from the DataFrame"),
     ({"table": table().set_axis(range(4), axis=1)},

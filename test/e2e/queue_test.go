@@ -107,7 +107,7 @@ func TestQueue(t *testing.T) {
 		c.studentFile("", "out", settings{"run": ""}), "long")
 	watching.await("a word of its progress", func() bool { return watching.said("round ") })
 	if out, stderr, code := c.conclaveRun("cancel", "long"); code != 0 ||
-		!strings.Contains(out, "long is cancelled\nepsilon ") {
+		!strings.Contains(out, "long is cancelled\nit has spent epsilon ") {
 		t.Fatalf("cancel: exit code %d, %q, %q", code, out, stderr)
 	}
 	if code := watching.wait(); code != 4 || !watching.said(`run long: cancelled, by "lab"`) {
@@ -194,7 +194,7 @@ func TestQueue(t *testing.T) {
 	}
 	out, _, code = c.conclaveRun("list")
 	for _, want := range []string{"long ", "cancelled", "second ", "third ", "out of budget", "direct ",
-		"without the queue", "dataset " + dataset + ": epsilon 12 at delta 1e-05 (gdp); spent ",
+		"without the queue", "dataset " + dataset + ": budget epsilon 12 at delta 1e-05 (filter gdp); spent so far: ",
 		"0 open and 0 waiting"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("the list has no %q: exit code %d\n%s", want, code, out)

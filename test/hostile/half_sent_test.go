@@ -60,7 +60,7 @@ func TestHalfSentMessagesAreBounded(t *testing.T) {
 			func(stream uint32) []byte { return half(stream, workMethod) }},
 		"on many connections": {certs.RoleNode, "mallory", 20, 4,
 			func(stream uint32) []byte { return half(stream, workMethod) }},
-		// With the honest student's certificate, whose own connection occupies little and stays.
+		// With the certificate of the honest student, whose own connection needs little memory and stays open.
 		"whole messages behind rounds": {certs.RoleStudent, "lab", 10, 20,
 			func(stream uint32) []byte { return s.behind(t, stream, round) }},
 	} {

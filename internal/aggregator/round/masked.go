@@ -169,8 +169,8 @@ func (e *Execution) members(ps *permits, spoiled map[*peer.Node]bool, late map[s
 		return nil, 0, e.tooMany(e.dataset.Live())
 	}
 	if len(g.Members)-len(denied) < g.Quorum {
-		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and has too few because others "+
-			"refused it: %s", e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
+		return nil, 0, fault.Refusedf("round %d of run %q needs %d of its %d sites, and too many refused it: %s",
+			e.key.Number, e.key.Run, g.Quorum, len(g.Members), strings.Join(someOf(denied), "; "))
 	}
 	e.report(&conclavev1.Progress{
 		TeachersNeeded: e.spec.Quorum, TeachersLive: connected, WaitingForQuorum: len(nodes) < g.Quorum,

@@ -20,11 +20,12 @@ func backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup --config FILE --out FILE",
 		Short: "copy the ledger and all other keys of an external etcd to a file",
-		Long: "Needs an etcd user that may read the prefix, and no other right. It copies one revision, also while " +
-			"aggregators write. Later spending is not in the file: read docs/backup.md before a restore.",
+		Long: `Copies the ledger and all other keys of one moment, even while aggregators write. The etcd user
+needs the right to read the prefix, and no other right. What is spent later is not in the file: read docs/backup.md
+before a restore.`,
 	}
-	config := c.Flags().String("config", "", "an aggregator's file, whose etcd section is used")
-	out := c.Flags().String("out", "", "file to write; it must not exist")
+	config := c.Flags().String("config", "", "an aggregator's YAML `file`, whose etcd section is used")
+	out := c.Flags().String("out", "", "`file` to write; it must not exist")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *out == "" {
 			return cli.Misuse("--config and --out: give the aggregator's file and the file to write")
@@ -40,11 +41,12 @@ func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore --config FILE --from FILE",
 		Short: "put a backup of the ledger into an empty etcd",
-		Long: "Only if the ledger is lost, and with all aggregators stopped: spending since the backup is forgotten. " +
-			"docs/backup.md says what to compare before new runs start.",
+		Long: `Puts a backup of the ledger into an empty etcd. Do this only if the ledger is lost, and stop all
+aggregators before. The restored ledger does not know what was spent since the backup: docs/backup.md says what to
+compare before new runs start.`,
 	}
-	config := c.Flags().String("config", "", "an aggregator's file, whose etcd section is used")
-	from := c.Flags().String("from", "", "file that conclave ledger backup wrote")
+	config := c.Flags().String("config", "", "an aggregator's YAML `file`, whose etcd section is used")
+	from := c.Flags().String("from", "", "`file` that conclave ledger backup wrote")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *config == "" || *from == "" {
 			return cli.Misuse("--config and --from: give the aggregator's file and the backup")

@@ -32,8 +32,8 @@ func verifyCommand() *cobra.Command {
 		Use:   "verify --ledger FILE [--certificate FILE] [--format json]",
 		Short: "verify a ledger, and that a certificate agrees with it",
 	}
-	path := c.Flags().String("ledger", "", "the ledger.jsonl to verify")
-	certificate := c.Flags().String("certificate", "", "the certificate.json to verify against the ledger")
+	path := c.Flags().String("ledger", "", "the ledger.jsonl `file` to verify")
+	certificate := c.Flags().String("certificate", "", "the certificate.json `file` to verify against the ledger")
 	format := cli.Format(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *path == "" {

@@ -19,7 +19,7 @@ func planCommand() *cobra.Command {
 	}
 	var node run.Node
 	f := c.Flags()
-	path := f.String("run", "", "the run.yaml to plan; nothing is asked or spent")
+	path := f.String("run", "", "the run.yaml `file` to plan; nothing is asked or spent")
 	f.IntVar(&node.Teachers, "site-teachers", 0,
 		"number of teachers of the node whose messages are shown; 0: all teachers of the run")
 	f.StringVar(&node.Dataset, "dataset", "dataset", "name of the dataset in the node's messages")

@@ -55,7 +55,7 @@ func caCommand() *cobra.Command {
 
 func issueCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "issue --dir DIR --role aggregator|node|student --name NAME [--hosts HOST,...] [--days N]",
+		Use:   "issue --dir DIR --role ROLE --name NAME [--hosts HOST,...] [--days N]",
 		Short: "create a key and its certificate",
 	}
 	dir := c.Flags().String("dir", "", "`folder` of the authority")

@@ -20,7 +20,8 @@ func Command() *cobra.Command {
 once, within five minutes; after that the browser has a cookie. The pages depend on the role of the file's certificate:
 an operator sees sites, nodes, runs, budgets and ledgers; a student submits, watches and fetches runs.`,
 	}
-	path := c.Flags().String("config", "", "a student's YAML `file` with the aggregator's address and the certificate")
+	path := c.Flags().String("config", "",
+		"an operator's or a student's YAML `file`, with the aggregator's address and the certificate")
 	authority := c.Flags().String("authority", "",
 		"`folder` of the authority, to list its certificates and revoke them")
 	listen := console.ListenFlag(c.Flags())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -65,11 +66,21 @@ func bundle(from, out, format string) error {
 			Out   string `json:"out"`
 		}{found.Run, len(b), out})
 	}
-	fmt.Printf("%s: %d files of run %s\nthe recipient checks it with: conclave verify %s --authority "+
-		"ca.crt\n", out, len(b),
-		found.Run, out)
+	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
+	check := "the recipient checks it with: conclave verify " + out
+	if own := filepath.Join(from, "state", "certs", "ca.crt"); exists(own) {
+		fmt.Printf("%s\nthis run on one machine has an authority of its own: to prove that nobody changed the files "+
+			"on the way, also give the recipient %s, by another way, for --authority\n", check, own)
+	} else {
+		fmt.Println(check, "--authority ca.crt")
+	}
 	if found.Worst() == proof.Missing {
 		fmt.Println("a signature is missing; run conclave verify to see whose")
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

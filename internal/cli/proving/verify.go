@@ -29,8 +29,8 @@ func verifyCommand() *cobra.Command {
 and budget. Each check prints a line with what is proven and by whose signature, or what is only claimed.
 
 Exit codes: 0 all checks pass; 1 a check fails or a signature is missing; 2 wrong usage; 3 all checks pass but
---authority is missing, so the author of the files may have forged the signatures. A local run is signed by its
-own authority.`,
+--authority is missing, so the author of the files may have forged the signatures. A local run has an
+authority of its own: state/certs/ca.crt in its output folder.`,
 		Args: cli.OneArgument("the path of the output folder of a run, or of a bundle"),
 	}
 	authority := c.Flags().String("authority", "",
@@ -109,6 +109,16 @@ var verdicts = map[proof.State]string{
 	proof.Failed:  "NOT GENUINE: a check failed",
 }
 
+// verdict is the last line. An authority that nobody signed under is the likely cause of all other failures, so the
+// line names it.
+func verdict(found proof.Findings, worst proof.State) string {
+	if worst == proof.Failed && found.OnlyForeign() {
+		return "NOT PROVEN: the signers are not certified by --authority; ask the run's sites for their authority's " +
+			"certificate; if it is the one given, do not trust the files"
+	}
+	return verdicts[worst]
+}
+
 // visible makes text from the files safe for a terminal, where it could overwrite a line that reports a failure.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -140,7 +150,7 @@ func show(found proof.Findings, format string) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Println(verdicts[worst])
+		fmt.Println(verdict(found, worst))
 	}
 	switch worst {
 	case proof.Failed, proof.Missing:

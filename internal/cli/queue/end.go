@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 func cancelCommand() *cobra.Command {
@@ -37,8 +38,8 @@ func cancel(ctx context.Context, q *client, name string, force bool) error {
 		fmt.Printf("%s is closed; a student that still works on it gets no more answers\n", name)
 	}
 	if r.GetOpened() {
-		fmt.Printf("epsilon %.4g in %d rounds was spent and stays spent; its last entry in the ledger is %s\n",
-			r.GetEpsilonSpent(), r.GetRounds(), r.GetLedgerHead())
+		fmt.Printf("it has spent epsilon %.4g in %s, which stays spent; its last entry in the ledger is %s\n",
+			r.GetEpsilonSpent(), text.Several(int64(r.GetRounds()), "round"), r.GetLedgerHead())
 	} else {
 		fmt.Println("it had not started, and nothing was spent")
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,9 +52,9 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 	if of := study.FromWire(r.GetStudy()); of != nil {
 		line("study", "%s; ends on %s", of.Line(), of.Expires)
 	}
-	line("pipeline", "%s, %d teachers", r.GetPipeline(), r.GetTeachers())
+	line("pipeline", "%s, %s", r.GetPipeline(), text.Several(int64(r.GetTeachers()), "teacher"))
 	line("budget", "epsilon %g, delta %g", r.GetEpsilon(), r.GetDelta())
-	line("spent", "epsilon %.4g in %d rounds", r.GetEpsilonSpent(), r.GetRounds())
+	line("spent", "epsilon %.4g in %s", r.GetEpsilonSpent(), text.Several(int64(r.GetRounds()), "round"))
 	if r.GetQueued() {
 		line("submitted", "%s by %s", r.GetSubmitted(), r.GetBy())
 	} else {
@@ -68,13 +69,13 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 			connected = ", connected"
 		}
 		line("worker", "%s of %s%s; claimed %s, last at %s",
-			r.GetWorker(), r.GetHolder(), connected, text.Several(int64(r.GetClaims()), "time"), r.GetClaimed())
+			r.GetWorker(), r.GetHolder(), connected, text.Several(int64(r.GetClaims()), "time"), minute(r.GetClaimed()))
 	}
 	if said := requester.ProgressText(p); said != "" {
 		line("progress", "%s", said)
 	}
 	if r.GetEnded() != "" {
-		line("ended", "%s", r.GetEnded())
+		line("ended", "%s", minute(r.GetEnded()))
 	}
 	switch {
 	case r.GetClosed():
@@ -88,4 +89,14 @@ func printRun(r *conclavev1.RunStatus, p *conclavev1.RunProgress) error {
 		line(f.GetName(), "%s sha256:%s", f.GetPath(), f.GetSha256())
 	}
 	return w.Flush()
+}
+
+// minute is a time for people, without the seconds that the aggregator cuts off: how long a run takes depends slightly
+// on records.
+func minute(at string) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return at
+	}
+	return t.UTC().Format("2006-01-02T15:04Z") + ", cut to the minute"
 }

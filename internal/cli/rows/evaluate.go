@@ -35,10 +35,11 @@ func evaluateCommand() *cobra.Command {
 		"`file` of real test rows; for images, an idx file with its labels next to it, or IMAGES,LABELS")
 	f.StringVar(&e.synthetic, "synthetic", "",
 		"`file` of synthetic rows, with or without a weight column; for images, like --real")
-	f.StringVar(&e.train, "train-real", "", "real rows used in the training, for the ceiling and closeness")
-	f.StringVar(&e.coin, "coin-flips", "", "rows of the same run with --votes coin, as a baseline")
+	f.StringVar(&e.train, "train-real", "", "`file` of the real rows used in the training: shows what models "+
+		"trained on them reach, and whether synthetic rows are too close to them")
+	f.StringVar(&e.coin, "coin-flips", "", "`file` of rows of the same run with --votes coin, as a baseline")
 	f.StringVar(&e.schema, "schema", "",
-		"the schema (default: schema.yaml next to --real, or model/schema.yaml next to --synthetic)")
+		"the schema `file` (default: schema.yaml next to --real, or model/schema.yaml next to --synthetic)")
 	f.StringSliceVar(&e.models, "models", nil, "only these classifiers, separated by commas")
 	e.format = cli.Choice(c, "format", "table", "how to print the result", "table", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {

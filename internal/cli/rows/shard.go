@@ -33,7 +33,7 @@ func shardCommand() *cobra.Command {
 	}
 	var o shardFlags
 	f := c.Flags()
-	f.StringVar(&o.schema, "schema", "", "the public schema.yaml")
+	f.StringVar(&o.schema, "schema", "", "the public schema.yaml, a `file`")
 	f.StringVar(&o.data, "data", "", "`file` of the site's rows")
 	f.IntVar(&o.shards, "shards", 0, "number of shards, one per node")
 	f.StringVar(&o.out, "out", "", "`folder` for shard-0.csv.gz and so on; shards are as private as the site's rows")

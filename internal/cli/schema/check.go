@@ -50,7 +50,7 @@ Exit codes: 0 all files match the schema, 1 some do not or cannot be read, 2 wro
 			return nil
 		},
 	}
-	path := c.Flags().String("schema", "", "the public schema.yaml")
+	path := c.Flags().String("schema", "", "the public schema.yaml, a `file`")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, files []string) error {
 		if *path == "" {

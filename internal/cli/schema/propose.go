@@ -44,7 +44,7 @@ unit, format, pattern and codes; or metadata of SDV, or a Frictionless table sch
 	var o proposeFlags
 	f := c.Flags()
 	f.StringVar(&o.Dictionary, "dictionary", "", "`file` with public knowledge about the columns")
-	f.StringVar(&o.Label, "label", "", "the `column` that rows are generated for")
+	f.StringVar(&o.Label, "label", "", "the `column` that models will predict")
 	f.IntVar(&o.Rows, "rows", 0, "public estimate of the number of rows at all sites; with --epsilon, for prefixes "+
 		"of codes")
 	f.Float64Var(&o.Epsilon, "epsilon", 0, "budget of the run; a larger one allows finer prefixes of codes")
@@ -133,7 +133,7 @@ func (o *proposeFlags) show(p *proposal.Proposal) error {
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.Kind, cli.Dash(string(c.Source)),
-			cli.Dash(strings.Join(c.Unfinished(), ", ")))
+			cli.Dash(strings.Join(leftToDo(c), ", ")))
 	}
 	for _, c := range p.Ignored {
 		fmt.Fprintf(w, "%s\tignored\t-\t-\n", c.Name)
@@ -147,6 +147,15 @@ func (o *proposeFlags) show(p *proposal.Proposal) error {
 	}
 	fmt.Printf("\nnext:\n  %s\n", o.next())
 	return nil
+}
+
+// leftToDo says which fields a person must fill in or, where they are from the rows, should replace.
+func leftToDo(c *proposal.Column) []string {
+	fields := c.Unfinished()
+	if c.Source == partition.SourceRows {
+		fields = append(fields, "categories from public knowledge")
+	}
+	return fields
 }
 
 // next is the command that checks the files against the finished schema.

@@ -28,14 +28,15 @@ type quickFlags struct {
 
 func (q *quickFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE")
+	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE, a `file`")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
 	f.Lookup("epsilon").DefValue = "0" // hidden in help
 	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen from --records)")
 	f.IntVar(&q.records, "records", 0, "public number of records; do not count them in the data")
-	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000)")
+	f.IntVar(&q.rows, "rows", 0, "number of synthetic rows (default 6000 for any table: the number costs no "+
+		"privacy, and conclave sample draws more later)")
 	f.StringVar(&q.pipeline, "pipeline", "",
-		"training method (default: marginals for tables, embed with new labels for images)")
+		"training `method` (default: marginals for tables, embed with new labels for images)")
 	f.StringVar(&q.unit, "unit", "", "protected unit: record, or the name of the schema's column with role unit "+
 		"(default record)")
 }

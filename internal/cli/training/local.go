@@ -81,7 +81,7 @@ func localCommand() *cobra.Command {
 			return nil
 		},
 	}
-	path := c.Flags().String("run", "", "a run.yaml, in place of FILE and the flags that describe a run")
+	path := c.Flags().String("run", "", "a run.yaml `file`, in place of FILE and the flags that describe a run")
 	var q quickFlags
 	q.add(c)
 	r := newRunFlags(c, "")

@@ -23,9 +23,10 @@ func reportCommand() *cobra.Command {
 	f.StringVar(&o.Out, "out", "", "`folder` for the report (default: the run's)")
 	f.StringVar(&o.Test, "test", "", "CSV or idx `file` of real rows to compare with; the report is then NOT PRIVATE")
 	f.StringVar(&o.Train, "train", "",
-		"CSV or idx `file` of the real rows used in the training, for the ceiling and closeness; needs --test")
+		"CSV or idx `file` of the real rows used in the training: shows what models trained on them reach, and "+
+			"whether synthetic rows are too close to them; needs --test")
 	f.StringVar(&o.CoinFlips, "coin-flips", "",
-		"synthetic.csv or images of the same run with --votes coin, as a baseline; needs --test")
+		"`file` of synthetic rows or images of the same run with --votes coin, as a baseline; needs --test")
 	format := cli.Format(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o.From == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
@@ -76,20 +77,28 @@ func showGuarantee(result *results.Result) {
 	if result.NotPrivate {
 		fmt.Println("NOT PRIVATE: these rows have no guarantee and no certificate; use them only for comparison, and " +
 			"keep them with the real rows")
-		fmt.Printf("spent epsilon %.4f of %g on %s with %s nevertheless\n", result.EpsilonSpent,
-			result.Epsilon, text.Several(result.Rounds, "round"), text.Several(result.Teachers, "teacher"))
+		fmt.Printf("spent epsilon %.4f of %g in %s%s nevertheless\n", result.EpsilonSpent,
+			result.Epsilon, text.Several(result.Rounds, "round"), with(result, " with"))
 		return
 	}
 	fmt.Printf("guarantee: (%g, %g)-DP, %s; spent epsilon %.4f ",
 		result.Epsilon, result.Delta, result.Guarantee, result.EpsilonSpent)
 	if len(result.Earlier) > 0 {
-		fmt.Printf("together with run %s; the stages took %s of %s\n", strings.Join(result.Earlier, ", "),
-			text.Several(result.Answered, "answer"), text.Several(result.Teachers, "teacher"))
+		fmt.Printf("together with run %s; the stages took %s%s\n", strings.Join(result.Earlier, ", "),
+			text.Several(result.Answered, "answer"), with(result, " of"))
 	} else {
-		fmt.Printf("on %s by %s in %s\n", text.Several(result.Answered, "answer"),
-			text.Several(result.Teachers, "teacher"), text.Several(result.Rounds, "round"))
+		fmt.Printf("on %s%s in %s\n", text.Several(result.Answered, "answer"), with(result, " by"),
+			text.Several(result.Rounds, "round"))
 	}
 	fmt.Println(certificate.SpentNote)
+}
+
+// with is the number of teachers after a word. It is empty for a pipeline whose nodes train none.
+func with(result *results.Result, word string) string {
+	if p, _ := pipelines.Named(result.Pipeline); !p.Teachers {
+		return ""
+	}
+	return word + " " + text.Several(result.Teachers, "teacher")
 }
 
 // showUtility prints the measurements on real rows, if there were any.

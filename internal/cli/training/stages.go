@@ -27,7 +27,7 @@ func newStageFlags(c *cobra.Command) *stageFlags {
 	l.add(c, "")
 	f.StringVar(&l.later.From, "from", "", "output `folder` of the finished run")
 	f.StringVar(&l.later.Run, "run", "",
-		"run.yaml with new options for the stages (default: the run's own)")
+		"run.yaml `file` with new options for the stages (default: the run's own)")
 	f.StringVar(&l.config, "config", "",
 		"a student's or worker's YAML `file` for a running cluster: the aggregator's address, the dataset "+
 			"and the certificate (default: the local run's own cluster)")

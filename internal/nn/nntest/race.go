@@ -2,5 +2,5 @@
 
 package nntest
 
-// Raced says that the race detector runs, under which pools forget at random.
+// Raced says that the race detector runs. With it, a sync.Pool drops items at random.
 const Raced = true

@@ -5,7 +5,7 @@ import "github.com/conclave-dp/conclave/internal/nn/tensor"
 
 // Optimizer moves parameters by their gradients: [Adam] or [SGD]. State, Steps and SetSteps are for checkpoints.
 type Optimizer interface {
-	// Step moves the parameters against their gradients and clears these.
+	// Step moves the parameters against their gradients, and sets the gradients to zero.
 	Step()
 	State() []tensor.Param
 	Steps() int

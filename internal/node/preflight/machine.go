@@ -109,7 +109,8 @@ func (c *checker) estimate(rows int) {
 		c.add("memory", Warning, "add memory, or divide the site's records among several nodes",
 			"the records need about %d MiB of memory, and %d MiB are free", need>>20, free>>20)
 	default:
-		c.ok("memory", "the records need about %d MiB, plus the teachers' weights; %d MiB are free", need>>20, free>>20)
+		c.ok("memory", "the records need at most %d MiB, plus the teachers' weights; %d MiB are free", need>>20+1,
+			free>>20)
 	}
 }
 

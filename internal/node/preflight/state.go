@@ -1,11 +1,13 @@
 package preflight
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
@@ -141,7 +143,8 @@ func (c *checker) checkPolicy() {
 	if status.Problem != "" {
 		c.add("policy", Problem, "fix the named ledger or rule", "%s", status.Problem)
 	} else {
-		c.ok("policy", "pipelines %v, stages %v, approval %s", d.Pipelines, d.Stages, d.Approval)
+		c.ok("policy", "pipelines %s, stages %s, approval %s", strings.Join(d.Pipelines, ", "),
+			cmp.Or(strings.Join(d.Stages, ", "), "none"), d.Approval)
 	}
 	switch {
 	case status.EpsilonLeft <= 0:

@@ -174,12 +174,24 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	}
 }
 
+// decision says what those named in r.By decided.
+func decision(r sitepolicy.Run) string {
+	for _, d := range r.Said {
+		if d.Counts && d.Decision == sitepolicy.EntryDeny {
+			return sitepolicy.StateDenied
+		}
+	}
+	return sitepolicy.StateApproved
+}
+
 // StateText is a state with who decided, until when, and what is missing.
 func StateText(r sitepolicy.Run) string {
 	text := r.State
 	switch {
 	case r.State == sitepolicy.StateWaiting && r.ApprovalsNeeded > 1:
 		text += fmt.Sprintf(" (%d of %d)", r.Approvals, r.ApprovalsNeeded)
+	case r.By != "" && r.State == sitepolicy.StateEnded: // by itself; the decision at this site was earlier
+		text += ", " + decision(r) + " by " + r.By
 	case r.By != "" && r.State != sitepolicy.StateWaiting:
 		text += " by " + r.By
 	}

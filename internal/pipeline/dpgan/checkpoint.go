@@ -14,7 +14,7 @@ type checkpointJSON struct {
 	pipeline.Checkpoint
 	// OptimizerSteps are the steps of the discriminator's optimizer.
 	OptimizerSteps int `json:"optimizer_steps"`
-	// Every to Rest are the schedule's.
+	// Every, and the fields up to Rest, are the state of the schedule.
 	Every int     `json:"every"`
 	Since int     `json:"since"`
 	Found float64 `json:"found"`

@@ -24,8 +24,8 @@ type Cases struct {
 	Bounds      []proto.Message
 	// Moved is called with how far each adversary moved each answer, in steps; nil for none.
 	Moved func(t testing.TB, a Adversary, params proto.Message, distance float64)
-	// PerNode is the number of last entries of an answer that are rounded once per node, and not for each unit;
-	// nil for none.
+	// PerNode says how many entries at the end of an answer are rounded once per node, and not for each unit; nil
+	// for none.
 	PerNode func(v *question.Vector) int
 	// Slow reports whether a question takes too long to be answered many times; nil for none.
 	Slow func(params proto.Message) bool

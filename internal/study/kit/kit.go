@@ -93,13 +93,18 @@ func (k *Kit) readme() string {
 %s
 1. Ask the operator by telephone for the SHA-256 of this zip file, and compare it (sha256sum).
 2. teacher join %s.zip --data FILE
-   It makes the site's key on this machine, asks for admission, and prints the fingerprint to read out by telephone.
-   If it is interrupted, run it again to continue.
+   It makes the site's key on this machine, asks for admission, and prints the key's fingerprint. Read it out to the
+   operator by telephone. Then the command waits until the operator has admitted the sites, and prints the roster's
+   fingerprint. Answer yes only if the operator and all other sites see the same fingerprint.
+   If the command is interrupted, run it again to continue.
 3. teacher --config %s/teacher.yaml
-4. teacher approve --config %s/teacher.yaml RUN
+   It runs the site's node. Leave it running.
+4. teacher runs --config %s/teacher.yaml
+   It lists the runs that wait for approval. With the name of a run it shows what the run asks for and what it costs.
+5. teacher approve --config %s/teacher.yaml RUN
 
 The key in this kit authorizes only the request. Delete the kit after the site has joined.
-`, k.Site, k.Study.Words(), k.Site, k.Site, k.Site)
+`, k.Site, k.Study.Words(), k.Site, k.Site, k.Site, k.Site)
 }
 
 // Read reads the kit in a zip file, and returns the file's SHA-256 in hex. Errors match [ErrKit].

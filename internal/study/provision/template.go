@@ -31,7 +31,8 @@ masked: false
 
 # The host names or addresses of the aggregator, without ports, and its TCP port.
 aggregator: {hosts: [], port: 7443}
-# The institutions, in small letters; the number of teachers of each, which quorums are a share of.
+# The institutions, in small letters. Each divides its records into this number of parts, called teachers. A quorum
+# is a share of all teachers.
 sites: []
 teachers: 100
 # Who may submit runs.

@@ -72,7 +72,7 @@ func LeakyReLUGrad(dx, dy, y []float32, slope float32) {
 	leakyGrad(dx, dy, y, slope, leakBits(slope))
 }
 
-// leakBits masks a number times slope: it keeps all bits, or none for a slope of 0.
+// leakBits is the mask for a number times slope: all bits, or none for a slope of 0.
 func leakBits(slope float32) uint32 {
 	if slope == 0 {
 		return 0

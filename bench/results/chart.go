@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// bar is a line of a chart: our figure with its spread, the same without records, and a paper's. Unknown figures
+// bar is a line of a chart: our figure with its spread, the same without records, and one by others. Unknown figures
 // are left out.
 type bar struct {
 	label             string
@@ -21,8 +21,8 @@ const (
 )
 
 const legend = `<circle cx="14" cy="34" r="4" fill="#1f77b4"/><text x="22" y="38">Conclave</text>
-<path d="M96 30l4 4l-4 4l-4 -4z" fill="#d95f02"/><text x="104" y="38">paper</text>
-<circle cx="158" cy="34" r="4" fill="#fff" stroke="#777"/><text x="166" y="38">without records</text>
+<path d="M96 30l4 4l-4 4l-4 -4z" fill="#d95f02"/><text x="104" y="38">by others</text>
+<circle cx="178" cy="34" r="4" fill="#fff" stroke="#777"/><text x="186" y="38">without records</text>
 `
 
 // chart draws bars on an axis from low to high, as SVG. Marks beyond the axis are drawn at its end. Bars without

@@ -40,7 +40,11 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	most := func(noise float64, least, most int) int {
 		return min(most, max(least, int(math.Sqrt(records/noise))))
 	}
-	scout, measure := most(all, 2, scoutCells), most(few, 4, s.t.o.Cells)
+	least := 4
+	if g.few {
+		least = leastFewCells
+	}
+	scout, measure := most(all, 2, scoutCells), most(few, least, s.t.o.Cells)
 	label := s.t.labelPlace()
 	for i := range fine {
 		c := &fine[i]
@@ -85,6 +89,10 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 // leastCells is the number of cells of a column for which noise must leave room if all pairs are counted. With
 // fewer records most pairs, including those with the label, would be lost in the noise of all of them.
 const leastCells = 3
+
+// leastFewCells is the least number of cells of a column in the third sum if records are few. The first sum hardly
+// shows how records are distributed within a cell, so fewer cells would spread them over much of the range.
+const leastFewCells = 8
 
 // scoutCells is the largest number of cells of a column when all pairs are counted.
 const scoutCells = 9

@@ -167,27 +167,43 @@ func (t *ties) contrast(sums []signSum) {
 			covariances[y], variance[y] = append(covariances[y], covariance), v
 		}
 	}
-	for y, share := range t.shares {
+	for y := range t.shares {
 		squares := 0.0
 		for _, c := range covariances[y] {
 			squares += c * c
 		}
 		kept := max(0, 1-variance[y]*float64(len(sums))/max(squares, math.SmallestNonzeroFloat64))
-		for i, c := range sums {
-			if share <= 0 || before[i] <= 0 || before[i] >= 1 {
+		for i := range covariances[y] {
+			covariances[y][i] *= kept
+		}
+	}
+	for i, c := range sums {
+		if before[i] <= 0 || before[i] >= 1 {
+			continue
+		}
+		in, square := make([]float64, len(t.shares)), 1.0
+		for y, share := range t.shares {
+			if in[y] = before[i]; share > 0 {
+				in[y] = min(max(before[i]+covariances[y][i]/share/2, leastShare), 1-leastShare)
+			}
+			shift := upper(before[i]) - upper(in[y])
+			square += share * shift * shift
+		}
+		for y := range t.shares {
+			cells := t.given[slices.Index(t.places, c.place)][y]
+			if c.outer {
+				for cell := range cells {
+					if c.in[cell] {
+						cells[cell] *= in[y] / before[i]
+					} else {
+						cells[cell] *= (1 - in[y]) / (1 - before[i])
+					}
+				}
+				normalize(cells)
 				continue
 			}
-			in := before[i] + kept*covariances[y][i]/share/2
-			in = min(max(in, leastShare), 1-leastShare)
-			cells := t.given[slices.Index(t.places, c.place)][y]
-			for cell := range cells {
-				if c.in[cell] {
-					cells[cell] *= in / before[i]
-				} else {
-					cells[cell] *= (1 - in) / (1 - before[i])
-				}
-			}
-			normalize(cells)
+			// The column's number is normal in each class, with variance 1 over all classes.
+			copy(cells, moved(cells, upper(before[i])-upper(in[y])/math.Sqrt(square), 1/square))
 		}
 	}
 }
@@ -297,19 +313,24 @@ func (t *ties) scatter(rng *rand.Rand) {
 
 // at returns the probabilities of a tied column's cells at a point.
 func (t *ties) at(tied int, p point) []float64 {
-	cells := t.given[tied][p.label]
 	mean, own := 0.0, 1.0
 	for k, l := range t.loadings[tied] {
 		mean += l * p.at[k]
 		own -= l * l
 	}
+	return moved(t.given[tied][p.label], mean, own)
+}
+
+// moved returns the probabilities of cells that follow from a standard normal number, if it has another mean and
+// variance.
+func moved(cells []float64, mean, variance float64) []float64 {
 	out := make([]float64, len(cells))
-	above, before := 1.0, 1.0 // the share of records in this cell and the later ones, given the label and at the point
+	above, before := 1.0, 1.0 // the share of records in this cell and the later ones, before and after
 	for c, share := range cells {
 		above -= share
 		after := 0.0
 		if c < len(cells)-1 {
-			after = normal.Tail((upper(above) - mean) / math.Sqrt(own))
+			after = normal.Tail((upper(above) - mean) / math.Sqrt(variance))
 		}
 		out[c] = max(0, before-after)
 		before = after

@@ -147,7 +147,7 @@ func everyOf(from []float64, block int) (out []float64) {
 // pairs. onFewColumns is the share if records are few: noise of the first sum hides the columns.
 const (
 	onColumns    = 0.1
-	onFewColumns = 0.4
+	onFewColumns = 0.6
 )
 
 // labelPlace returns the place of the label among the columns, -1 without one.

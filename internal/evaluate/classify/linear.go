@@ -107,7 +107,9 @@ func leastSquares(l2 float64) func(training) (scorer, error) {
 			value: func(i int, z float64) float64 {
 				return t.weight[i] * (z - t.label[i]) * (z - t.label[i]) / 2
 			},
-			derivatives: func(i int, z float64) (float64, float64) { return t.weight[i] * (z - t.label[i]), t.weight[i] },
+			derivatives: func(i int, z float64) (first, second float64) {
+				return t.weight[i] * (z - t.label[i]), t.weight[i]
+			},
 		}
 		theta := make([]float64, t.x.Cols+1)
 		return decisions(linearModel{mean, scale, theta}, problem.minimize(theta))

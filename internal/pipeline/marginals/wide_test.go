@@ -235,7 +235,8 @@ func TestCovarianceOfASign(t *testing.T) {
 		for y, of := range []float64{1 - share, share} {
 			want := n[2*y+1] - n[2*y] - mean*of
 			classes := signSum{of: []float64{n[1] - n[0], n[3] - n[2]}, variance: 1}
-			product := signSum{of: []float64{n[0] - n[1] + n[3] - n[2]}, mean: []float64{mean}, variance: 1, meanVariance: 2}
+			product := signSum{of: []float64{n[0] - n[1] + n[3] - n[2]}, mean: []float64{mean}, variance: 1,
+				meanVariance: 2}
 			for _, s := range []signSum{classes, product} {
 				if got, v := s.covariance(y, of); math.Abs(got-want) > 1e-12 || !(v > 0) {
 					rt.Fatalf("class %d: %v with variance %v, want %v", y, got, v, want)

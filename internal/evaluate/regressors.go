@@ -22,8 +22,8 @@ type RegressorUtility struct {
 
 // CompareRegressors trains each model on synthetic rows, and on real rows of train unless that is nil, to
 // predict a column of numbers from all other data columns, and tests it on real rows of test. Without models,
-// classify.Regressors() are used. weight are the weights of the synthetic rows, nil for 1 each. Rows whose
-// target is empty are left out.
+// classify.Regressors() are used; their penalties are in units of public ranges. weight are the weights of the
+// synthetic rows, nil for 1 each. Rows whose target is empty are left out.
 //
 // It fails for tables without rows or with different columns, for a name that is not a column of numbers or
 // that has no values, with ErrWeights, and if ctx has ended before a model. NOT PRIVATE.

@@ -131,9 +131,10 @@ func TestRegressorsOfTables(t *testing.T) {
 	}
 	plain, _, err := CompareRegressions(train, test, made, wholeWeights(200), []string{column})
 	testkit.Must(t, err)
+	// The other regression has hardly any penalty.
 	if got[0].Model != "linear regression" ||
-		math.Abs(got[0].RMSESynthetic-plain[0].RMSESynthetic) > 1e-4*plain[0].RMSESynthetic ||
-		math.Abs(*got[0].RMSEReal-*plain[0].RMSEReal) > 1e-4**plain[0].RMSEReal {
+		math.Abs(got[0].RMSESynthetic-plain[0].RMSESynthetic) > 0.02*plain[0].RMSESynthetic ||
+		math.Abs(*got[0].RMSEReal-*plain[0].RMSEReal) > 0.02**plain[0].RMSEReal {
 		t.Errorf("linear regression %+v, by CompareRegressions %+v", got[0], plain[0])
 	}
 	alone, err := CompareRegressors(context.Background(), nil, test, made, nil, column)

@@ -1,6 +1,9 @@
 package classify
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // linearModel is a linear function of standardized features.
 type linearModel struct {
@@ -89,15 +92,26 @@ func fitSVM(t training, c float64) (linearModel, error) {
 	return linearModel{mean, scale, theta}, problem.minimize(theta)
 }
 
-// leastSquares minimizes the squared loss on standardized features, with a penalty of 1e-8 of a row. The
-// penalty only makes the answer unique if features depend on each other.
-func leastSquares(t training) (scorer, error) {
-	mean, scale := t.standardization()
-	problem := linearLoss{
-		x: standardize(t.x, mean, scale), total: t.total, l2: 1e-8 * t.total,
-		value:       func(i int, z float64) float64 { return t.weight[i] * (z - t.label[i]) * (z - t.label[i]) / 2 },
-		derivatives: func(i int, z float64) (float64, float64) { return t.weight[i] * (z - t.label[i]), t.weight[i] },
+// leastSquares minimizes
+//
+//	1/2 sum over rows of weight * (w.x + b - y)^2 + l2/2 |w|^2
+//
+// where x are the features shifted to mean 0, in their own unit, and the intercept b is not penalized. l2 is alpha of
+// scikit-learn's Ridge. It is positive: otherwise features that depend on each other have no unique answer.
+func leastSquares(l2 float64) func(training) (scorer, error) {
+	return func(t training) (scorer, error) {
+		mean, _ := t.standardization()
+		scale := slices.Repeat([]float64{1}, t.x.Cols)
+		problem := linearLoss{
+			x: standardize(t.x, mean, scale), total: t.total, l2: l2,
+			value: func(i int, z float64) float64 {
+				return t.weight[i] * (z - t.label[i]) * (z - t.label[i]) / 2
+			},
+			derivatives: func(i int, z float64) (first, second float64) {
+				return t.weight[i] * (z - t.label[i]), t.weight[i]
+			},
+		}
+		theta := make([]float64, t.x.Cols+1)
+		return decisions(linearModel{mean, scale, theta}, problem.minimize(theta))
 	}
-	theta := make([]float64, t.x.Cols+1)
-	return decisions(linearModel{mean, scale, theta}, problem.minimize(theta))
 }

@@ -26,10 +26,23 @@ func regressor(name string, learn func(training) (scorer, error)) *Regressor {
 	return &Regressor{model: model{name: name}, learn: learn}
 }
 
+const (
+	// linearPenalty is the default of scikit-learn's Ridge.
+	linearPenalty = 1
+	// narrow is a fifth of a feature's range.
+	narrow = 0.2
+)
+
 // Regressors returns the counterparts of four classifiers for numbers, new ones at each call. Settings are
 // scikit-learn's defaults unless stated otherwise.
+//
+// Features are in units of their public range. A synthetic column may be nearly constant. In units of its own
+// deviation, real rows would be far outside of it, and a coefficient that is mostly chance would ruin the error. So
+// linear regression has a penalty in units of the range, and the perceptron scales by a fifth of the range at
+// least.
 func Regressors() []*Regressor {
-	return []*Regressor{regressor("linear regression", leastSquares), regressor("random forest", forestRegression),
+	return []*Regressor{regressor("linear regression", leastSquares(linearPenalty)),
+		regressor("random forest", forestRegression),
 		regressor("gradient boosting", boostingRegression(boostingTrees)), MLPRegression()}
 }
 
@@ -37,6 +50,7 @@ func Regressors() []*Regressor {
 func (r *Regressor) Fit(t Targets) error {
 	return r.fit(func() (n training, err error) {
 		n, r.mean, r.scale, err = t.prepare()
+		n.least = narrow
 		return n, err
 	}, r.learn)
 }

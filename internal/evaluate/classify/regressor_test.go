@@ -35,10 +35,12 @@ func readRegressors(t *testing.T) (r regressors, learn, exam Targets) {
 
 func TestRegressorsAgainstScikitLearn(t *testing.T) {
 	r, learn, exam := readRegressors(t)
+	models := Regressors()
+	models[0] = regressor(models[0].Name(), leastSquares(1e-8)) // there it has no penalty
 	for _, c := range []struct {
 		model *Regressor
 		want  []float64
-	}{{Regressors()[0], r.Linear}, {regressor("gradient boosting", boostingRegression(30)), r.Boosting}} {
+	}{{models[0], r.Linear}, {regressor("gradient boosting", boostingRegression(30)), r.Boosting}} {
 		testkit.Must(t, c.model.Fit(learn))
 		got, err := c.model.Predict(exam.X)
 		testkit.Must(t, err)
@@ -49,7 +51,7 @@ func TestRegressorsAgainstScikitLearn(t *testing.T) {
 			}
 		}
 	}
-	for _, model := range Regressors() {
+	for _, model := range models {
 		rmse, err := RegressionRMSE(model, learn, exam)
 		testkit.Must(t, err)
 		want, ok := r.RMSE[model.Name()]
@@ -61,6 +63,48 @@ func TestRegressorsAgainstScikitLearn(t *testing.T) {
 		t.Logf("%s: %.4f, there %.4f (%.4f to %.4f)", model.Name(), rmse, want.Mean, want.Lowest, want.Highest)
 		if math.Abs(rmse-want.Mean) > 1.5*spread {
 			t.Errorf("%s: RMSE %v, want %v to %v", model.Name(), rmse, want.Lowest, want.Highest)
+		}
+	}
+}
+
+// Linear regression has a penalty of 1 in units of the features and of the target's deviation.
+func TestPenaltyOfLinearRegression(t *testing.T) {
+	x := Matrix{Rows: 4, Cols: 1, Data: []float64{0, 0.1, 0.3, 1}}
+	y := []float64{3, 5, 2, 9}
+	meanX, meanY := 0.35, 4.75
+	xx, xy := 0.0, 0.0
+	for i, v := range x.Data {
+		xx += (v - meanX) * (v - meanX)
+		xy += (v - meanX) * (y[i] - meanY)
+	}
+	model := Regressors()[0]
+	testkit.Must(t, model.Fit(Targets{X: x, Y: y}))
+	got := testkit.Value(model.Predict(x))
+	for i, v := range x.Data {
+		if want := meanY + xy/(xx+1)*(v-meanX); math.Abs(got[i]-want) > 1e-9 {
+			t.Errorf("row %d is %v, want %v", i, got[i], want)
+		}
+	}
+}
+
+// A column that is nearly constant in the training rows does not ruin the error for rows in which it varies.
+func TestRegressorsWithANearlyConstantColumn(t *testing.T) {
+	random := rand.New(rand.NewPCG(6, 6))
+	rows := func(spread float64) (r Targets) {
+		r.X = Matrix{Rows: 300, Cols: 2}
+		for range r.X.Rows {
+			a := random.Float64()
+			r.X.Data = append(r.X.Data, a, 0.5+spread*random.NormFloat64())
+			r.Y = append(r.Y, 10*a+random.NormFloat64())
+		}
+		return r
+	}
+	learn, exam := rows(1e-4), rows(0.2)
+	for _, model := range Regressors() {
+		rmse, err := RegressionRMSE(model, learn, exam)
+		testkit.Must(t, err)
+		if rmse > 2 { // the noise has 1, the target 3
+			t.Errorf("%s: an error of %v", model.Name(), rmse)
 		}
 	}
 }

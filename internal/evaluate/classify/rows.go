@@ -35,6 +35,7 @@ type training struct {
 	label   []float64 // 1 positive, 0 negative; a number for regressors
 	weight  []float64 // above 0
 	uniform bool      // all weights are 1
+	least   float64   // smallest deviation by which a feature is scaled
 	// Sums of weights: of both classes, and of all.
 	pos, neg, total float64
 }
@@ -160,6 +161,7 @@ func (t training) standardization() (mean, scale []float64) {
 		if scale[j] <= 1e-12*math.Max(1, math.Abs(mean[j])) {
 			scale[j] = 1
 		}
+		scale[j] = math.Max(scale[j], t.least)
 	}
 	return mean, scale
 }

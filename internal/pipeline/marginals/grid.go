@@ -15,6 +15,7 @@ type grid struct {
 	scouted, columns []cells
 	large, of        [][]int // by column, the cell of each fine cell
 	signs            []signs // of a wide table's columns; nil for other tables
+	uneven           float64 // the difference of the shares of two classes, in a wide table
 	// few means that there are so few records that only the pairs with the label are counted.
 	few bool
 }
@@ -39,7 +40,11 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	most := func(noise float64, least, most int) int {
 		return min(most, max(least, int(math.Sqrt(records/noise))))
 	}
-	scout, measure := most(all, 2, scoutCells), most(few, 4, s.t.o.Cells)
+	least := 4
+	if g.few {
+		least = leastFewCells
+	}
+	scout, measure := most(all, 2, scoutCells), most(few, least, s.t.o.Cells)
 	label := s.t.labelPlace()
 	for i := range fine {
 		c := &fine[i]
@@ -72,6 +77,9 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 		for f, cell := range of {
 			counts[cell] += c.records[f]
 		}
+		if i == label && coarse.n == 2 {
+			g.uneven = math.Abs(counts[1]-counts[0]) / sumOf(counts)
+		}
 		g.scouted, g.large = append(g.scouted, coarse), append(g.large, of)
 		g.columns, g.of = append(g.columns, coarse), append(g.of, of)
 		g.signs = append(g.signs, signsOf(&coarse, counts))
@@ -81,6 +89,10 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 // leastCells is the number of cells of a column for which noise must leave room if all pairs are counted. With
 // fewer records most pairs, including those with the label, would be lost in the noise of all of them.
 const leastCells = 3
+
+// leastFewCells is the least number of cells of a column in the third sum if records are few. The first sum hardly
+// shows how records are distributed within a cell, so fewer cells would spread them over much of the range.
+const leastFewCells = 8
 
 // scoutCells is the largest number of cells of a column when all pairs are counted.
 const scoutCells = 9
@@ -105,7 +117,7 @@ func (s *student) question(g grid, number int) (err error) {
 	columns, of := g.scouted, g.pairs
 	switch {
 	case g.signs != nil && number == 1:
-		s.questions[number], err = s.t.wideQuestion(g.columns, g.signs, s.second.Sigma)
+		s.questions[number], err = s.t.wideQuestion(g.columns, g.signs, g.uneven, s.second.Sigma)
 		return err
 	case g.signs != nil:
 		s.questions[number], err = s.t.signsQuestion(g.columns, g.signs, s.second.Sigma)

@@ -15,7 +15,6 @@ type grid struct {
 	scouted, columns []cells
 	large, of        [][]int // by column, the cell of each fine cell
 	signs            []signs // of a wide table's columns; nil for other tables
-	uneven           float64 // the difference of the shares of two classes, in a wide table
 	// few means that there are so few records that only the pairs with the label are counted.
 	few bool
 }
@@ -77,9 +76,6 @@ func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
 		for f, cell := range of {
 			counts[cell] += c.records[f]
 		}
-		if i == label && coarse.n == 2 {
-			g.uneven = math.Abs(counts[1]-counts[0]) / sumOf(counts)
-		}
 		g.scouted, g.large = append(g.scouted, coarse), append(g.large, of)
 		g.columns, g.of = append(g.columns, coarse), append(g.of, of)
 		g.signs = append(g.signs, signsOf(&coarse, counts))
@@ -117,7 +113,7 @@ func (s *student) question(g grid, number int) (err error) {
 	columns, of := g.scouted, g.pairs
 	switch {
 	case g.signs != nil && number == 1:
-		s.questions[number], err = s.t.wideQuestion(g.columns, g.signs, g.uneven, s.second.Sigma)
+		s.questions[number], err = s.t.wideQuestion(g.columns, g.signs, s.second.Sigma)
 		return err
 	case g.signs != nil:
 		s.questions[number], err = s.t.signsQuestion(g.columns, g.signs, s.second.Sigma)

@@ -59,10 +59,10 @@ func (s *student) ties(g grid, records float64, fitted *tree.Tree) *ties {
 	for _, place := range t.places {
 		t.given = append(t.given, t.conditional(fitted, place, g.columns[place].n))
 	}
-	_, contrasts := s.t.contrasts(g.columns, g.signs, g.uneven)
-	for _, outer := range []bool{false, true} {
-		of := slices.DeleteFunc(slices.Clone(contrasts), func(c contrast) bool { return c.outer != outer })
-		t.contrast(s.contrasted(of, records))
+	_, contrasts := s.t.contrasts(g.columns, g.signs)
+	for _, weight := range []float64{1, outer} {
+		of := slices.DeleteFunc(slices.Clone(contrasts), func(c contrast) bool { return c.weight != weight })
+		t.contrast(of, s.contrasted(of, records))
 	}
 	t.loadings = make([][]float64, len(t.places))
 	if s.sums[2] != nil {
@@ -104,14 +104,13 @@ func normalize(p []float64) {
 }
 
 // signSum is the sum of a sign over the records of each class, per record. If the class is a sign, it is the
-// sum over all records of the product of both, and mean is that of the sign.
+// sum over all records of the product of both.
 type signSum struct {
-	contrast
-	of, mean               []float64
-	variance, meanVariance float64
+	of       []float64
+	variance float64
 }
 
-// contrasted returns the released sums of contrasts. A sign by itself follows its contrast.
+// contrasted returns the released sums of contrasts.
 func (s *student) contrasted(contrasts []contrast, records float64) (all []signSum) {
 	question := s.questions[1]
 	at := map[[2]int]*table{}
@@ -121,89 +120,63 @@ func (s *student) contrasted(contrasts []contrast, records float64) (all []signS
 	}
 	for _, c := range contrasts {
 		t := at[[2]int{c.first, c.second}]
-		of, variance := t.counts(s.sums[1]), t.variance(question.bound, s.noise[1])/(records*records)
-		for i := range of {
-			of[i] /= records
+		sum := signSum{t.counts(s.sums[1]), t.variance(question.bound, s.noise[1]) / (records * records)}
+		for i := range sum.of {
+			sum.of[i] /= records
 		}
-		if c.first == c.second {
-			last := &all[len(all)-1]
-			last.mean, last.meanVariance = of, variance
-			continue
-		}
-		all = append(all, signSum{contrast: c, of: of, variance: variance})
+		all = append(all, sum)
 	}
 	return all
 }
 
-// covariance is that of a sign with the indicator of a class, and the variance of its noise.
-func (s *signSum) covariance(y int, share float64) (covariance, variance float64) {
-	if s.mean == nil {
-		others := float64(len(s.of) - 1)
-		return s.of[y] - share*sumOf(s.of), s.variance * ((1-share)*(1-share) + others*share*share)
-	}
-	// The product is with the sign of the second class. The indicator is half of its sign.
-	half, uneven := 0.5, 2*share-1
-	if y == 0 {
-		half = -half
-		uneven = -uneven
-	}
-	return half * (s.of[0] - uneven*s.mean[0]), (s.variance + uneven*uneven*s.meanVariance) / 4
-}
-
 // contrast changes the probabilities of cells so that signs depend on the label as released. The covariance of
 // each sign with a class is shrunk by the share of noise in the squares of all of them (James and Stein 1961).
-func (t *ties) contrast(sums []signSum) {
+func (t *ties) contrast(contrasts []contrast, sums []signSum) {
 	covariances := make([][]float64, len(t.shares)) // by class
 	variance := make([]float64, len(t.shares))
-	before := make([]float64, len(sums)) // the share of records where the sign is 1
-	for i, of := range sums {
-		for cell, p := range t.marginal(slices.Index(t.places, of.place)) {
-			if of.in[cell] {
-				before[i] += p
+	before := make([]float64, len(contrasts)) // the share of records where the sign is 1
+	for i, c := range contrasts {
+		of, all := sums[i], t.marginal(slices.Index(t.places, c.place))
+		for cell, in := range c.in {
+			if in {
+				before[i] += all[cell]
 			}
 		}
+		mean := 2*before[i] - 1
 		for y, share := range t.shares {
-			covariance, v := of.covariance(y, share)
+			covariance, v := 0.0, of.variance
+			switch {
+			case len(of.of) == len(t.shares):
+				covariance = of.of[y] - mean*share
+			case y == 1: // the product with the sign of the label's second class
+				covariance, v = (of.of[0]-mean*(2*share-1))/2, v/4
+			default:
+				covariance, v = -(of.of[0]-mean*(1-2*share))/2, v/4
+			}
 			covariances[y], variance[y] = append(covariances[y], covariance), v
 		}
 	}
-	for y := range t.shares {
+	for y, share := range t.shares {
 		squares := 0.0
 		for _, c := range covariances[y] {
 			squares += c * c
 		}
-		kept := max(0, 1-variance[y]*float64(len(sums))/max(squares, math.SmallestNonzeroFloat64))
-		for i := range covariances[y] {
-			covariances[y][i] *= kept
-		}
-	}
-	for i, c := range sums {
-		if before[i] <= 0 || before[i] >= 1 {
-			continue
-		}
-		in, square := make([]float64, len(t.shares)), 1.0
-		for y, share := range t.shares {
-			if in[y] = before[i]; share > 0 {
-				in[y] = min(max(before[i]+covariances[y][i]/share/2, leastShare), 1-leastShare)
-			}
-			shift := upper(before[i]) - upper(in[y])
-			square += share * shift * shift
-		}
-		for y := range t.shares {
-			cells := t.given[slices.Index(t.places, c.place)][y]
-			if c.outer {
-				for cell := range cells {
-					if c.in[cell] {
-						cells[cell] *= in[y] / before[i]
-					} else {
-						cells[cell] *= (1 - in[y]) / (1 - before[i])
-					}
-				}
-				normalize(cells)
+		kept := max(0, 1-variance[y]*float64(len(contrasts))/max(squares, math.SmallestNonzeroFloat64))
+		for i, c := range contrasts {
+			if share <= 0 || before[i] <= 0 || before[i] >= 1 {
 				continue
 			}
-			// The column's number is normal in each class, with variance 1 over all classes.
-			copy(cells, moved(cells, upper(before[i])-upper(in[y])/math.Sqrt(square), 1/square))
+			in := before[i] + kept*covariances[y][i]/share/2
+			in = min(max(in, leastShare), 1-leastShare)
+			cells := t.given[slices.Index(t.places, c.place)][y]
+			for cell := range cells {
+				if c.in[cell] {
+					cells[cell] *= in / before[i]
+				} else {
+					cells[cell] *= (1 - in) / (1 - before[i])
+				}
+			}
+			normalize(cells)
 		}
 	}
 }
@@ -313,24 +286,19 @@ func (t *ties) scatter(rng *rand.Rand) {
 
 // at returns the probabilities of a tied column's cells at a point.
 func (t *ties) at(tied int, p point) []float64 {
+	cells := t.given[tied][p.label]
 	mean, own := 0.0, 1.0
 	for k, l := range t.loadings[tied] {
 		mean += l * p.at[k]
 		own -= l * l
 	}
-	return moved(t.given[tied][p.label], mean, own)
-}
-
-// moved returns the probabilities of cells that follow from a standard normal number, if it has another mean and
-// variance.
-func moved(cells []float64, mean, variance float64) []float64 {
 	out := make([]float64, len(cells))
-	above, before := 1.0, 1.0 // the share of records in this cell and the later ones, before and after
+	above, before := 1.0, 1.0 // the share of records in this cell and the later ones, given the label and at the point
 	for c, share := range cells {
 		above -= share
 		after := 0.0
 		if c < len(cells)-1 {
-			after = normal.Tail((upper(above) - mean) / math.Sqrt(variance))
+			after = normal.Tail((upper(above) - mean) / math.Sqrt(own))
 		}
 		out[c] = max(0, before-after)
 		before = after

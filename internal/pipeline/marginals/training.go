@@ -27,8 +27,8 @@ func (t *training) Quorum() (share, deadline float64) { return t.o.Quorum, t.o.D
 
 func (t *training) schema() *partition.Schema { return t.Encoder.Schema() }
 
-// Plan spends the budget on three sums: the first gets the option's share of mu^2, half of it for a wide table, and
-// the other two share the rest equally.
+// Plan spends the budget on three sums: the first gets the option's share of mu^2, and the other two share the
+// rest equally.
 func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	sigma, err := privacy.GaussianSigma(budget, 1, p.Stages.Cost())
 	if err != nil {
@@ -39,20 +39,16 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 			Kind: privacy.Gaussian, Sigma: sigma / math.Sqrt(share),
 		})}
 	}
-	share := t.o.Columns
-	if t.isWide(t.widest()) {
-		share *= ofWideColumns
-	}
-	first, err := t.columnsQuestion(sigma / math.Sqrt(share))
+	first, err := t.columnsQuestion(sigma / math.Sqrt(t.o.Columns))
 	if err != nil {
 		return err
 	}
 	if err := t.checkConstraints(first.columns); err != nil {
 		return err
 	}
-	p.Start = &plan.Start{Planned: of(columnsKind, share), Entries: first.entries}
+	p.Start = &plan.Start{Planned: of(columnsKind, t.o.Columns), Entries: first.entries}
 	p.Start.Planned.Count = 1
-	p.Training = of(pairsKind, (1-share)/2)
+	p.Training = of(pairsKind, (1-t.o.Columns)/2)
 	second, third, err := t.largestQuestions(p.Training.Mechanism.Sigma)
 	if err != nil {
 		return err
@@ -73,7 +69,7 @@ func (t *training) largestQuestions(sigma float64) (second, third *asked, err er
 	for i := range columns {
 		even[i] = signsOf(&columns[i], slices.Repeat([]float64{1}, columns[i].n))
 	}
-	if second, err = t.wideQuestion(columns, even, 0, sigma); err == nil {
+	if second, err = t.wideQuestion(columns, even, sigma); err == nil {
 		third, err = t.signsQuestion(columns, even, sigma)
 	}
 	return second, third, err
@@ -191,8 +187,8 @@ func (t *training) pairsQuestion(columns []cells, of [][2]int, alone, sigma floa
 }
 
 // wideQuestion asks for every column by itself, and for its dependence on the label.
-func (t *training) wideQuestion(columns []cells, of []signs, uneven, sigma float64) (*asked, error) {
-	with, contrasts := t.contrasts(columns, of, uneven)
+func (t *training) wideQuestion(columns []cells, of []signs, sigma float64) (*asked, error) {
+	with, contrasts := t.contrasts(columns, of)
 	return (&asked{columns: with}).pairs(len(columns), onWideColumns, t.pairsOf(t.widest()), contrasts, sigma)
 }
 

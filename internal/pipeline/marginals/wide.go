@@ -15,12 +15,8 @@ const (
 	// outer is the weight of the sign of the outer cells, relative to that of the halves.
 	outer = 0.35
 	// onWideColumns is the share of the squared weight of the second sum that is on columns by themselves. The
-	// first sum has them too; how they depend on the label is nowhere else.
-	onWideColumns = 0.25
-	// ofWideColumns is the part of the option `columns` that the first sum of a wide table costs.
-	ofWideColumns = 0.5
-	// leastUneven is the least difference of two classes' shares for which signs by themselves get weight.
-	leastUneven = 0.1
+	// third sum has no information on them.
+	onWideColumns = 0.65
 	// maxHung bounds the cells of the tables that depend on the hidden column.
 	maxHung = 1 << 24
 )
@@ -112,37 +108,26 @@ func isSign(in []bool) bool { return slices.Contains(in, true) && slices.Contain
 type contrast struct {
 	place int
 	in    []bool // the cells where it is 1
-	// first and second are the columns of the question, equal for the sign by itself.
+	// first and second are the columns of the question.
 	first, second int
 	weight        float64
-	outer         bool
 }
 
 // contrasts adds the signs of numbers to the columns of the second question. A label of two classes is a sign
 // as well, which halves the noise. For a label of more classes, each class has the sum of its records' signs.
-//
-// The covariance of two signs is the mean of their product, less the product of their means. So with a label of two
-// classes each sign is asked for by itself too. uneven is the difference of the classes' shares, m. The noise of a
-// product less m times a mean is smallest if the mean has sqrt(m) times the weight of the product.
-func (t *training) contrasts(columns []cells, of []signs, uneven float64) (with []cells, all []contrast) {
+func (t *training) contrasts(columns []cells, of []signs) (with []cells, all []contrast) {
 	with = slices.Clone(columns)
-	label, alone := t.labelPlace(), 0.0
+	label := t.labelPlace()
 	if label >= 0 && columns[label].n == 2 {
 		label = len(with)
 		with = append(with, columns[t.labelPlace()].signed([]bool{false, true}))
-		alone = math.Sqrt(max(leastUneven, uneven))
 	}
 	for _, place := range t.halved(columns) {
 		for i, in := range [][]bool{of[place].above, of[place].outside} {
-			if !isSign(in) {
-				continue
+			if isSign(in) {
+				all = append(all, contrast{place, in, label, len(with), []float64{1, outer}[i]})
+				with = append(with, columns[place].signed(in))
 			}
-			c := contrast{place, in, label, len(with), []float64{1, outer}[i], i > 0}
-			if all = append(all, c); alone > 0 {
-				c.first, c.weight = c.second, c.weight*alone
-				all = append(all, c)
-			}
-			with = append(with, columns[place].signed(in))
 		}
 	}
 	return with, all

@@ -37,7 +37,8 @@ backup are not counted, and are spent on top of the dataset's budget. The comman
 	c.RunE = func(*cobra.Command, []string) error {
 		raw, err := hex.DecodeString(*hash)
 		if *seq == 0 || err != nil || len(raw) != sha256.Size {
-			return cli.Misuse("--seq, --hash: name the last entry of the restored ledger, as the refusal shows it")
+			return cli.Misuse("--seq, --hash: give number and hash of the last entry of the restored ledger, as the " +
+				"refusal shows them; the hash has 64 hex digits")
 		}
 		sign, err := by.signs()
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -63,6 +64,11 @@ func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 		return err
 	}
 	review.WriteBrief(os.Stdout, brief)
+	for _, r := range brief.Rules {
+		if by.Approve && !r.Met {
+			fmt.Fprintf(os.Stderr, "approved, but rule %s of the policy is not met: %s\n", r.Rule, r.Says)
+		}
+	}
 	return nil
 }
 

@@ -144,7 +144,7 @@ func LoadEtcd(path string) (EtcdConfig, error) {
 func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	if c.Embedded {
 		return nil, fmt.Errorf("etcd.embedded: the folder %s is the ledger; to back it up, stop the aggregator and "+
-			"copy the folder",
+			"copy the folder, or do as docs/backup.md says",
 			c.Dir)
 	}
 	tls, err := c.clientTLS()

@@ -18,7 +18,7 @@ var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
 // would only show when the connections of all peers fail.
 func SplitHosts(role Role, hosts []string) (ips []net.IP, names []string, err error) {
 	if role == RoleAggregator && len(hosts) == 0 {
-		return nil, nil, errors.New("an aggregator's certificate needs its host names or IP addresses")
+		return nil, nil, errors.New("an aggregator's certificate needs its host names or IP addresses (--hosts)")
 	}
 	for _, host := range hosts {
 		switch ip := net.ParseIP(host); {

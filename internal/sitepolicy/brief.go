@@ -1,6 +1,7 @@
 package sitepolicy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,7 +160,11 @@ func (b *Brief) judge(book *book, d *Dataset, key runKey, own string, now time.T
 	rest := book.runs[key].rest(s)
 	_, err := d.Limit().Admit(book.spent, rest)
 	met := RuleMet{RuleEpsilon, err == nil, "the rest of the run's plan fits"}
-	if err != nil {
+	if over := (*privacy.OverBudgetError)(nil); errors.As(err, &over) {
+		met.Says = fmt.Sprintf("the rest of the run's plan does not fit: epsilon would rise from %.4g to at most "+
+			"%.4g, and the site's limit is %g; after an approval the node answers only up to the limit",
+			over.Spent, over.Needed, over.Budget.Epsilon)
+	} else if err != nil {
 		met.Says = err.Error()
 	}
 	b.Rules = append(b.Rules, met)

@@ -49,6 +49,28 @@ func TestARunIsShownAsItAsks(t *testing.T) {
 	}
 }
 
+// People see that a run does not fit the site's limit, and what an approval then lets it do.
+func TestARunThatDoesNotFitTheLimitSaysSo(t *testing.T) {
+	s := newSite(t)
+	s.write(strings.Replace(allowing, "automatic", "by-hand", 1))
+	e, r := s.enforcer(), round("r", 0, 10)
+	r.Spec.Plan = privacy.Plan{{Kind: string(Votes), Count: 1,
+		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: 1, Sensitivity: 1}}}
+	r.Use.Planned = 0
+	refusedBy(t, e.Ask(r), RuleApproval)
+	brief := testkit.Value(e.Brief("r", ""))
+	for _, rule := range brief.Rules {
+		want := rule.Rule != RuleEpsilon
+		if rule.Met != want || !want && !strings.HasSuffix(rule.Says,
+			"and the site's limit is 2; after an approval the node answers only up to the limit") {
+			t.Errorf("rule %s: met %v, %q", rule.Rule, rule.Met, rule.Says)
+		}
+	}
+	if last := brief.Rules[len(brief.Rules)-1]; last.Rule != RuleEpsilon {
+		t.Errorf("the last rule is %s", last.Rule)
+	}
+}
+
 // Runs that a site refuses, or never decides about, fill its ledger only up to a bound, and those of one student up
 // to a tenth of it; others continue.
 func TestUndecidedRunsAreBounded(t *testing.T) {

@@ -171,7 +171,7 @@ func TestQueue(t *testing.T) {
 		t.Error("other rows came")
 	}
 	if _, stderr, code := c.conclaveRun("fetch", "long", "--out", c.out("long")); code != 1 ||
-		!strings.Contains(stderr, `run "long" is cancelled; its files can be fetched after it is done`) {
+		!strings.Contains(stderr, `run "long" has no files to fetch, because its state is "cancelled"`) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is that of a finished run, with its run.yaml, for later stages.

@@ -46,11 +46,14 @@ func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission
 	if by.Role != certs.RoleStudent || by.Name == "" || by.Name != e.record.By {
 		return e.record, fault.NotFoundf("%s has not submitted a run %q, or it was removed", by, run)
 	}
-	if e.record.State != coordinator.Done {
-		return e.record, fault.Refusedf("run %q is %s; its files can be fetched after it is done",
-			run, strings.ReplaceAll(string(e.record.State), "_", " "))
+	state := strings.ReplaceAll(string(e.record.State), "_", " ")
+	switch {
+	case e.record.State == coordinator.Done:
+		return e.record, nil
+	case e.record.State.Final():
+		return e.record, fault.Refusedf("run %q has no files to fetch, because its state is %q", run, state)
 	}
-	return e.record, nil
+	return e.record, fault.Refusedf("run %q is %s; its files can be fetched after it is done", run, state)
 }
 
 // Requester names the student that wants a run: its submitter or, outside the queue, the student that opened it.

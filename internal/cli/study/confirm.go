@@ -94,8 +94,9 @@ func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
 		return nil
 	}
 	if !cli.Confirm(ctx, fmt.Sprintf("does %s read out the same fingerprint?", q.Site)) {
-		return fmt.Errorf("site %s is not admitted; have it join again and answer yes, or give --confirm "+
-			"%s=FINGERPRINT", q.Site, q.Site)
+		return fmt.Errorf("site %s is not admitted: run this command again and answer yes, or give --confirm "+
+			"%s=FINGERPRINT, after %s has read out this fingerprint; if it reads out another one, do not admit it: "+
+			"docs/studies.md says what to do", q.Site, q.Site, q.Site)
 	}
 	return nil
 }

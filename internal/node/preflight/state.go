@@ -127,7 +127,7 @@ func (c *checker) checkPolicy() {
 	}
 	few := d.TooFew(o.Facts)
 	for _, r := range few {
-		c.add("minimum rows", Problem, "add records, lower teachers before the node joins, or change the rule",
+		c.add("minimum rows", Problem, "add records, or change the rule",
 			"%s: %s", r.Rule, r.Private)
 	}
 	if n := len(d.LeastRecordsBy); n > 0 && counted && len(few) == 0 {

@@ -44,7 +44,7 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released:\n  %s %s %s\n",
 		meaning.Percent(b.Telling.Chance),
 		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
-	fmt.Fprintf(w, "  %s protection: %s\n", b.Strength, b.Why)
+	fmt.Fprintf(w, "  %s protection, by the run's budget: %s\n", b.Strength, b.Why)
 	if len(b.Rules) > 0 {
 		fmt.Fprintln(w, "\nrules of the policy:")
 	}

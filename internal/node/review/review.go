@@ -50,7 +50,7 @@ func Decide(path, run, spec string, by sitepolicy.Decision) (*sitepolicy.Run, er
 	by.By = Whoami()
 	decided, err := enforcer.Decide(run, spec, by)
 	if errors.Is(err, sitepolicy.ErrNoRun) {
-		return nil, fmt.Errorf("%w; the node of %s records runs when they ask", err, settings.State)
+		return nil, fmt.Errorf("%w (looked in %s)", err, settings.State)
 	}
 	if err != nil {
 		return nil, err

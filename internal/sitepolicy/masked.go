@@ -86,7 +86,7 @@ func (d *Dataset) masksAllowed() string {
 	if !d.Masked {
 		return "runs with and without masks"
 	}
-	return fmt.Sprintf("runs with masks, with sums of at least %d sites and colluding at least %d",
+	return fmt.Sprintf("masked runs, with sums of at least %d sites, that withstand at least %d colluding sites",
 		max(2, d.LeastSites), d.LeastColluding)
 }
 

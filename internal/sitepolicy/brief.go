@@ -187,7 +187,7 @@ func answerOf(k Kind, teachers int) string {
 	case Fit:
 		return "numbers: sums over the privacy units for a regression, in several passes"
 	}
-	return "numbers: each is a sum over the privacy units, such as a count of records by the values of columns"
+	return "numbers: sums over the privacy units, such as counts of records by the values of columns"
 }
 
 // SeenBy says who sees the answers to a kind of question before noise is added.

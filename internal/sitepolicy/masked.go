@@ -86,7 +86,7 @@ func (d *Dataset) masksAllowed() string {
 	if !d.Masked {
 		return "runs with and without masks"
 	}
-	return fmt.Sprintf("masked runs, with sums of at least %d sites, that withstand at least %d colluding sites",
+	return fmt.Sprintf("masked runs, with sums of at least %d sites, and with colluding at least %d",
 		max(2, d.LeastSites), d.LeastColluding)
 }
 

@@ -42,7 +42,7 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 		"minCellCount of OHDSI)")
 	showCost(w, b)
 	opened := ""
-	if b.RevealsAtMost > 1 {
+	if b.EpsilonMost != nil && b.RevealsAtMost > 1 { // else the figure is that of the budget
 		opened = fmt.Sprintf(" and every round is opened %d times", b.RevealsAtMost)
 	}
 	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released%s:\n  %s %s %s\n",
@@ -171,8 +171,11 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	}
 	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private while the number of them "+
 		"that collude with the aggregator is at most %d\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
-	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged: at most epsilon %s\n",
-		r.RevealsAtMost, MostText(r))
+	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged", r.RevealsAtMost)
+	if r.EpsilonMost != nil {
+		fmt.Fprintf(w, ": at most epsilon %s", MostText(r))
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintln(w, "compare each key with people at its site, not with the aggregator's operator:")
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, m := range g.Members {

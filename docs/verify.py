@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the output folder of a run without Conclave: verify.py DIR ca.crt
 
-Exit code 0: all checks passed. 1: a check failed, and a line says which. It does not compute prices: see privacy.md.
+Exit code 0: all checks passed. 1: a check failed, and a line says which. It does not check what releases cost
+(mechanisms, accountant, epsilon_spent): see privacy.md.
 """
 import base64, calendar, datetime, hashlib, json, os, sys
 from cryptography import x509
@@ -117,13 +118,20 @@ def main():
     facts, roster, day = run["run"]["facts"], run.get("roster", {}).get("roster", []), run["close"]["day"]
     need(roster or "release" not in run, "the run has releases but no roster")
     budget = (entries[0] if facts.get("earlier") else run["run"])["budget"]
-    for said, known in [
-            *((certificate.get(k), facts.get(k)) for k in
-              ("student", "pipeline", "schema_sha256", "teachers", "purpose", "earlier")),
-            (certificate.get("votes"), "coin" if facts.get("coin") else None), (certificate["roster"], roster),
-            *((certificate[k], budget[k]) for k in ("epsilon", "delta")),
-            *((certificate[k], entries[0][k]) for k in ("unit", "neighbouring"))]:
-        need(said == known, f"the certificate says {said!r} and the ledger {known!r}")
+    for name, known in [
+            *((k, facts.get(k)) for k in ("student", "pipeline", "schema_sha256", "teachers", "purpose", "study",
+                                          "earlier")),
+            ("votes", "coin" if facts.get("coin") else None), ("roster", roster), ("guarantee", "data-independent"),
+            *((k, budget[k]) for k in ("epsilon", "delta")), ("overlap", entries[0]["budget"].get("overlap")),
+            *((k, entries[0][k]) for k in ("unit", "neighbouring"))]:
+        said = certificate.get(name)
+        need(said == known, f"{name}: the certificate says {said!r} and the ledger {known!r}")
+    masks = run["run"].get("masked", {})
+    known = (len(masks.get("members", [])), masks.get("quorum"), masks.get("colluding", 0))
+    said = certificate.get("masked")
+    need(said is None and (not masks or facts.get("earlier")) or
+         said and (said["sites"], said["quorum"], said["colluding"]) == known,
+         f"masked: the certificate says {said!r} and the ledger (sites, quorum, colluding) {known!r}")
     need(certificate["ledger_head"] in [e["hash"] for e in entries[run["close"]["seq"] - 1:]],
          "the certificate's ledger_head is not an entry at or after the run's end")
 
@@ -173,6 +181,8 @@ def main():
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: verify.py DIR ca.crt")
+    if not os.path.isdir(sys.argv[1]):
+        sys.exit(f"FAILED: {sys.argv[1]} is not a folder: unpack a bundle first")
     try:
         main()
     except Exception as error:  # a missing or malformed file, or an invalid signature

@@ -117,7 +117,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 			"one release (2 x 20)\n",
 		"seen before noise is added by: only the aggregator",
 		"  the site's limit is epsilon 3: room for a run of 3 now, and of ",
-		"tell whether one record was in the data", "  pipelines  met  allowed: embed\n",
+		"guessing right whether one record was in the data", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{
 		"study: Heart failure (heart), ends on 2199-06-30 (UTC)\n  its purpose: Teaching\n" +

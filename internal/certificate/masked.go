@@ -8,8 +8,8 @@ import (
 
 // MaskedNote says against whom the figures of a masked run hold. It accompanies them everywhere.
 const MaskedNote = "The sums of this run were masked: the aggregator, and the sites that may collude with it, saw " +
-	"only noisy totals. epsilon protects against those who see the releases. Against the aggregator and colluding " +
-	"sites, each site's own ledger is authoritative, because it charges every attempt at a round; this ledger is the " +
+	"only noisy totals. epsilon protects against those who see the releases. What the aggregator and colluding " +
+	"sites may learn is charged in each site's own ledger, which counts every attempt at a round; this ledger is the " +
 	"aggregator's statement."
 
 // Masked is a certificate's statement about masks. All of it follows from the ledger.

@@ -64,7 +64,7 @@ func TestCertificateOfAMaskedRun(t *testing.T) {
 	testkit.Must(t, back.Verify(bytes.NewReader(raw)))
 	text := string(testkit.Read(t, path))
 	if !strings.Contains(text, "against those who see the releases") ||
-		!strings.Contains(text, "each site's own ledger is authoritative") {
+		!strings.Contains(text, "charged in each site's own ledger") {
 		t.Errorf("it says\n%s", text)
 	}
 	if _, err := Parse([]byte(strings.Replace(text, " "+MaskedNote, "", 1))); !errors.Is(err, ErrCertificate) {

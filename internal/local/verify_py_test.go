@@ -44,6 +44,16 @@ func TestAnotherProgramVerifies(t *testing.T) {
 				edit(t, b, "ledger.jsonl", `"sigma":`, `"sigma":1`)
 			}, "line 2 of the ledger was altered"},
 			"the pipeline": {editing("certificate.json", `"embed"`, `"dpgan"`), "'dpgan' and the ledger 'embed'"},
+			"the overlap": {editing("certificate.json", `"unit": "record",`, `"unit": "record",
+  "overlap": 2,`), "overlap: the certificate says 2 and the ledger None"},
+			"the masks": {func(t *testing.T, b proof.Bundle) {
+				if lines == "" {
+					edit(t, b, "certificate.json", `"unit": "record",`, `"unit": "record",
+  "masked": {"sites": 3, "quorum": 3, "colluding": 1},`)
+				} else {
+					edit(t, b, "certificate.json", `"quorum": `, `"quorum": 1`)
+				}
+			}, "masked: the certificate says "},
 			"a site that did not sign": {func(t *testing.T, b proof.Bundle) {
 				s := testkit.Value(proof.ParseSignatures(b["signatures.json"]))
 				for i, g := range s.Ledger {

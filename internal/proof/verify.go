@@ -501,8 +501,17 @@ func (v *verification) stated() {
 	c := v.certificate
 	v.add("the rows come from the model", Stated, "the student", "and the model from the releases in the ledger: "+
 		"no signature can prove this, and a dishonest student could release other rows")
+	at := "one site"
+	if c.Overlap > 1 {
+		at = fmt.Sprintf("each of its sites, %d at most", c.Overlap)
+	}
 	v.add("the data of the sites", Stated, "the sites", "that records are real, and that "+unitWords(c.Unit)+
-		" lies in one partition of one site")
+		" lies in one partition of "+at)
+	draws := "the aggregator"
+	if c.Masked != nil {
+		draws = "the sites"
+	}
+	v.add("the noise", Stated, draws, "that it was drawn, as large as the ledger says")
 	if _, packed := v.folder.(Bundle); !packed { // a bundle has no others
 		v.add("other files", Stated, "nobody", "other files in the folder were not checked, such as a report.html "+
 			"next to the rows")

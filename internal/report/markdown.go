@@ -115,7 +115,7 @@ func (m *markdown) guarantee(p Page) {
 	m.line("## What was guaranteed")
 	m.table(table{Words: 1, Head: []string{"", "figure", ""}, Rows: [][]string{
 		{"guarantee", "ε = " + text.Figure(c.Epsilon), words.Strength + " protection: " + words.Because},
-		{"remainder", "δ = " + text.Figure(c.Delta), c.Guarantee},
+		{"delta", "δ = " + text.Figure(c.Delta), "roughly, the chance that the limit fails: " + words.Remainder},
 		{"spent", fmt.Sprintf("%.4g", c.EpsilonSpent), words.SharePercent + " of the budget, computed afterwards"},
 		{"protected unit", c.Unit, "neighbours: " + words.Neighbours},
 	}})
@@ -223,6 +223,9 @@ func (m *markdown) points(p Page) {
 func (m *markdown) checks(p Page) {
 	c := p.Certificate
 	m.line("## How to check this")
+	m.line("Type this in the folder of the run. Get ca.crt, the certificate of the authority, from a site:")
+	m.line("    conclave verify . --authority ca.crt")
+	m.line("This checks files, signatures and costs. The next command checks the costs alone:")
 	m.line("    conclave ledger verify --ledger ledger.jsonl --certificate certificate.json")
 	m.line("Stated in the certificate, but not proven by a ledger: %s.", escape(m.words.Stated))
 	t := table{Words: 1, Head: []string{"", "value"}, Rows: [][]string{

@@ -77,8 +77,12 @@ func (p Page) explain() (words, error) {
 	}
 	w.Meaning = fmt.Sprintf(
 		"If %s had been %s, everything that can be seen in the released files or computed from them would have been "+
-			"at most %s times more or less likely than it is now. This may fail with a probability of at most %s (%s).",
+			"at most %s times more or less likely than it is now. Delta is, roughly, the "+
+			"chance that this fails: %s (%s).",
 		w.One, change, factor(c.Epsilon), text.Figure(c.Delta), odds(c.Delta))
+	if !w.Dependent {
+		w.Meaning += " The guarantee is data-independent: it holds for any records."
+	}
 	telling, err := c.Tell()
 	if err != nil {
 		return w, err

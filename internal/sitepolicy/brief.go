@@ -192,7 +192,7 @@ func answerOf(k Kind, teachers int) string {
 	case Fit:
 		return "numbers: sums over the privacy units for a regression, in several passes"
 	}
-	return "numbers: counts of records by the values of columns, or a sum over the privacy units"
+	return "numbers: sums over the privacy units, such as counts of records by the values of columns"
 }
 
 // SeenBy says who sees the answers to a kind of question before noise is added.

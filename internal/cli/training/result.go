@@ -65,8 +65,13 @@ func show(result *results.Result, format string) error {
 	}
 	me, files := invocation(), result.Outputs
 	fmt.Println("next:")
-	fmt.Printf("  %s ledger verify --ledger %s --certificate %s\n", me, files["ledger"], files["certificate"])
-	fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, filepath.Dir(files["certificate"]))
+	folder := filepath.Dir(files["certificate"])
+	authority := filepath.Join(folder, "state", "certs", "ca.crt") // of a run on one machine
+	if _, err := os.Stat(authority); err != nil {
+		authority = "ca.crt"
+	}
+	fmt.Printf("  %s verify %s --authority %s\n", me, folder, authority)
+	fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, folder)
 	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])
 	return nil
 }

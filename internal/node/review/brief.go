@@ -41,10 +41,15 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintln(w, "  compare these counts with your minimum cell count for publication (nfilter.tab of DataSHIELD, "+
 		"minCellCount of OHDSI)")
 	showCost(w, b)
-	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released:\n  %s %s %s\n",
-		meaning.Percent(b.Telling.Chance),
+	opened := ""
+	if b.EpsilonMost != nil && b.RevealsAtMost > 1 { // else the figure is that of the budget
+		opened = fmt.Sprintf(" and every round is opened %d times", b.RevealsAtMost)
+	}
+	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released%s:\n  %s %s %s\n",
+		opened, meaning.Percent(b.Telling.Chance),
 		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
-	fmt.Fprintf(w, "  %s protection, by the run's budget: %s\n", b.Strength, b.Why)
+	fmt.Fprintf(w, "  the run's budget, epsilon %g at delta %g, is %s protection: %s\n", s.Epsilon, s.Delta, b.Strength,
+		b.Why)
 	if len(b.Rules) > 0 {
 		fmt.Fprintln(w, "\nrules of the policy:")
 	}
@@ -166,12 +171,17 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	}
 	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private while the number of them "+
 		"that collude with the aggregator is at most %d\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
-	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged: at most epsilon %s\n",
-		r.RevealsAtMost, MostText(r))
-	fmt.Fprintln(w, "compare each key with people at its site, not with the aggregator's operator:")
-	for _, m := range g.Members {
-		fmt.Fprintf(w, "  %s  %s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
+	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged", r.RevealsAtMost)
+	if r.EpsilonMost != nil {
+		fmt.Fprintf(w, ": at most epsilon %s", MostText(r))
 	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "compare each key with people at its site, not with the aggregator's operator:")
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, m := range g.Members {
+		fmt.Fprintf(columns, "  %s\t%s\n", m.Site, certs.SpellFingerprint(m.Key.Hex()))
+	}
+	_ = columns.Flush()
 }
 
 // decision says what those named in r.By decided.

@@ -85,23 +85,21 @@ func (t Telling) Sentence(unit string) string {
 
 // Says describes the chance as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
-	return fmt.Sprintf("is the highest chance with which a person who sees the release, and knows everything else, "+
-		"can tell whether %s was in the data. If a fair coin decided that, guessing is right in 50%% of the "+
-		"cases.", unit)
+	return fmt.Sprintf("is the highest chance of guessing right whether %s was in the data, for a person who sees the "+
+		"release and knows everything else. A blind guess is right in 50%% of the cases.", unit)
 }
 
 // Basis says how the chance was computed, and which assumptions it makes.
 func (t Telling) Basis() string {
 	switch {
 	case t.By == ByBudget:
-		return "This follows from epsilon and delta alone, independent of the releases."
+		return "The figure follows from epsilon and delta alone, whatever is released."
 	case t.Exact:
-		return "Computed from the exact trade-off function of the Gaussian noise of all that was released."
+		return "The figure is exact for the Gaussian noise of all releases together."
 	case t.By == privacy.AccountantPLD:
-		return "An upper bound: the total variation distance of all that was released, from its privacy loss " +
-			"distribution."
+		return "The figure is an upper bound, from the privacy loss distribution of all releases together."
 	default:
-		return "An upper bound: all that was released, by the sum of its epsilons."
+		return "The figure is an upper bound, from the sum of the epsilons of all releases."
 	}
 }
 
@@ -110,8 +108,8 @@ func (t Telling) Assumption() string {
 	if t.By == ByBudget {
 		return ""
 	}
-	return fmt.Sprintf("It relies on the releases and noise in the ledger; before the run, from epsilon and delta "+
-		"alone, the bound is %s.", Percent(t.OfBudget))
+	return fmt.Sprintf("It relies on the releases and the noise that the ledger states. From epsilon and delta alone, "+
+		"the bound is %s.", Percent(t.OfBudget))
 }
 
 // At says where a unit may be, as a suffix to its name; empty if it is at one site.

@@ -421,7 +421,7 @@ func TestAQueryIsStreamed(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[string]map[uint32]bool{}
 		held := cursor.Held(key, sum)
-		testkit.Must(t, held.Blocks(t.Context(), func(b *tabular.Block) error {
+		testkit.Must(t, held.Blocks(t.Context(), func(b *partition.Block) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for row := range b.Len() {
@@ -444,7 +444,7 @@ func TestAQueryIsStreamed(t *testing.T) {
 			continue
 		}
 		server.Exec(t, "update visits set age = 101 where patient = 'p4'")
-		if err := held.Blocks(t.Context(), func(*tabular.Block) error { return nil }); !errors.Is(err, ErrChanged) {
+		if err := held.Blocks(t.Context(), func(*partition.Block) error { return nil }); !errors.Is(err, ErrChanged) {
 			t.Errorf("changed rows: %v", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -18,8 +19,9 @@ func Programs(to string, names []string, flags ...string) error {
 	var all errgroup.Group
 	for _, name := range names {
 		all.Go(func() error {
-			args := append([]string{"run", "-exec", "cp"}, flags...)
-			c := exec.Command("go", append(args, "github.com/conclave-dp/conclave/cmd/"+name, filepath.Join(to, name))...)
+			args := slices.Concat([]string{"run", "-exec", "cp"}, flags,
+				[]string{"github.com/conclave-dp/conclave/cmd/" + name, filepath.Join(to, name)})
+			c := exec.Command("go", args...)
 			if out, err := c.CombinedOutput(); err != nil {
 				return fmt.Errorf("%v: %w\n%s", c, err, out)
 			}

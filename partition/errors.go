@@ -79,3 +79,6 @@ func WithoutPath(err error) error {
 	}
 	return err
 }
+
+// ErrChanged says that a file has changed since it was opened.
+var ErrChanged = errors.New("the file was changed after it was opened; start again, and do not change the files")

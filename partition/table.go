@@ -219,3 +219,12 @@ func (t *Table) usable(weights []float64) error {
 	}
 	return nil
 }
+
+// Block is some rows of a stream, with ascending row numbers in the source, from 0.
+type Block struct {
+	*Table
+	Numbers []int
+	// Of is the number of rows of each row's unit, Nth the row's index among them, from 0, if the source returns
+	// rows by unit; otherwise nil.
+	Nth, Of []uint32
+}

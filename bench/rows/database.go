@@ -95,7 +95,9 @@ func database(ctx context.Context, rows int) (err error) {
 		return err
 	}
 	begun, used = time.Now(), cpu()
-	first, err := largest(question.NewPushedSite(question.NewPublic(s, 1, 1), pushed, key, sum, ""), s, path, marginals)
+	counted := question.NewPushedSite(question.NewPublic(s, 1, 1), pushed.Units(), "",
+		pushed.Counting(key.ForDatabase(), sum))
+	first, err := largest(counted, s, path, marginals)
 	if err == nil {
 		err = say("pushdown marginals", begun, used)
 	}

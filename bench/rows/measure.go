@@ -107,10 +107,10 @@ func work(ctx context.Context, s *partition.Schema, path, what string) error {
 	}
 	switch what {
 	case reading:
-		return stream.Blocks(ctx, func(*tabular.Block) error { return nil })
+		return stream.Blocks(ctx, func(*partition.Block) error { return nil })
 	case encoding:
 		encoder, room := encode.New(s), sync.Pool{New: func() any { return new(encode.Encoded) }}
-		return stream.Blocks(ctx, func(b *tabular.Block) error {
+		return stream.Blocks(ctx, func(b *partition.Block) error {
 			x := room.Get().(*encode.Encoded)
 			defer room.Put(x)
 			encoder.EncodeInto(x, b.Table)

@@ -75,6 +75,7 @@ func TestARunIsWhoseItIs(t *testing.T) {
 
 // An operator can list, watch, cancel and remove all runs, but cannot open one, ask in one or take one.
 func TestOperators(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
 	c.node(t, hello(d, "north", "a", 8), roundtest.Votes(8, roundtest.Alternating))
@@ -128,6 +129,7 @@ func TestOperators(t *testing.T) {
 
 // A dataset's configuration lists the students that may open runs on it, and the workers that may take them.
 func TestDatasetsListTheirStudents(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) {
 		small(config)
 		d := &config.Datasets[len(config.Datasets)-1]
@@ -161,6 +163,7 @@ func TestDatasetsListTheirStudents(t *testing.T) {
 
 // Without a list of workers, the listed students may take runs, and nobody else.
 func TestStudentsAreTheWorkersWhereNoneAreListed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) {
 		small(config)
 		config.Datasets[len(config.Datasets)-1].Students = []string{"lab"}
@@ -188,6 +191,7 @@ func TestDeadlinesHaveALeast(t *testing.T) {
 
 // A student cannot fill the aggregator with runs, and runs that are closed leave its memory.
 func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxOpenRuns = 3 })
 	d := c.dataset()
 	lab := c.student(t)
@@ -215,6 +219,7 @@ func TestOpenRunsOfAStudentAreBounded(t *testing.T) {
 
 // Closed and removed runs stay in the ledger, so they count towards a student's limit.
 func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxRuns = 4 })
 	d := c.dataset()
 	open := func(student *testStudent, name string) error {
@@ -239,6 +244,7 @@ func TestRunsOfAStudentAreCountedForEver(t *testing.T) {
 // Each plan entry can add a mechanism to a dataset's spending, which is one value in etcd. So the entries of all runs
 // that a student opens or submits on a dataset are limited.
 func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxPlanEntries = 5 })
 	open := func(student *testStudent, dataset, name string) error {
 		return student.tryOpen(t, dataset, func(s *conclavev1.RunSpec) { s.Name, s.Epsilon = name, 0.01 })
@@ -282,6 +288,7 @@ func TestPlansOfAStudentAreCountedForEver(t *testing.T) {
 
 // Each charged question is an entry of the ledger, released or not, so a student has a limit over all its runs.
 func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, func(config *Config) { config.MaxQuestions = 3 })
 	d := c.dataset()
 	lab := c.student(t)
@@ -338,6 +345,7 @@ func TestQuestionsOfAStudentAreCountedForEver(t *testing.T) {
 
 // Queued runs count for the student that submitted them, not for the one whose worker opened them.
 func TestSubmittedRunsOfAStudentAreCounted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small, func(config *Config) { config.MaxRuns = 2 })
 	lab, hired, desk := c.queue(t, "lab"), c.queue(t, "hired"), c.operator(t)
 	submit := func(q testQueue, name string) error {

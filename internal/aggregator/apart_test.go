@@ -63,6 +63,7 @@ func (p process) kill(t *testing.T, q testQueue, runs ...string) {
 // A run that kills its worker's process takes other runs down once. From then on each of them has a process to
 // itself.
 func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.cheap(t, "hostile")
@@ -105,6 +106,7 @@ func TestARunThatEndsItsProcessTakesNoOthersAlong(t *testing.T) {
 // A process that lost runs may never return, and others may always be busy. So one of them takes nothing new until it
 // has the lost runs, while the rest continue with newer runs.
 func TestALostRunHasItsTurn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.cheap(t, "hostile")
@@ -144,6 +146,7 @@ func TestALostRunHasItsTurn(t *testing.T) {
 
 // A run that gets a release before it kills its worker cannot do so forever.
 func TestARunMayLoseItsWorkersSoOftenInItsLife(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")

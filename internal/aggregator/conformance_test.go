@@ -167,6 +167,7 @@ type suite struct {
 // TestShapes checks what holds for every shape of question: replay, restart, crash, takeover, refusal, abandoned
 // questions, budget and impossible answers.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	s := &suite{
 		list: shapes(), kept: map[string]*conclavev1.RunSpec{}, left: map[string]*conclavev1.RunSpec{},
 		first: map[string]*conclavev1.Release{},

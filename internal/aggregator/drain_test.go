@@ -149,6 +149,7 @@ func TestNotReadyWithoutEtcd(t *testing.T) {
 
 // A server whose listener breaks ends with the reason.
 func TestAServerWhoseListenerBreaksSaysWhy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	testkit.Must(t, c.server.listener.Close())
 	for end := time.Now().Add(testkit.Patience); c.server.life.Draining().Err() == nil; {

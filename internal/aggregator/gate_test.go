@@ -112,6 +112,7 @@ func TestRefusedHandshakesAreCountedAndWrittenDown(t *testing.T) {
 
 // While the list is unusable no new peers are accepted, connected peers stay, and the log says so.
 func TestNobodyIsLetInWithoutTheList(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	c := newCluster(t, Options{}, change, insisting)
 	address := c.server.MonitorAddr().String()

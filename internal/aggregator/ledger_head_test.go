@@ -20,6 +20,7 @@ import (
 // Nodes receive the ledger's entries. If a node knows an entry that the ledger lacks, the aggregator refuses the node
 // by name before it stores anything.
 func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
+	t.Parallel()
 	_, monitored := observed(t)
 	c := newCluster(t, Options{}, monitored)
 	d := c.dataset()

@@ -12,6 +12,7 @@ import (
 // A list reads only the runs that its caller may see, however many others exist. For an operator it reads each run
 // once.
 func TestAListReadsWhatItsCallerMaySee(t *testing.T) {
+	t.Parallel()
 	const others = 130 // more than a page
 	c := newCluster(t, Options{}, roomy, func(c *Config) { c.Datasets[1].Students = []string{"crowd"} })
 	etcd := c.tap(t)

@@ -121,6 +121,7 @@ func malformed(teachers uint32) roundtest.Answer {
 
 // Metrics and the audit log show an operator what happened.
 func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	level := zap.NewAtomicLevelAt(zap.InfoLevel)
 	core, _ := observer.New(level)
@@ -242,6 +243,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 
 // Sums with unlikely digits are in no metric, no audit line and no log line, whether they are counted or refused.
 func TestNothingThatIsWatchedHoldsASum(t *testing.T) {
+	t.Parallel()
 	path, change := observed(t)
 	core, log := observer.New(zap.DebugLevel)
 	c := newCluster(t, Options{Logger: zap.New(core)}, change)
@@ -291,6 +293,7 @@ func fill(t testing.TB, s *Server, path string) {
 // While the audit log cannot be written nothing new is released. A round that is already charged is answered: its
 // ledger entry records it.
 func TestAFullDiskStopsReleases(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
 	}

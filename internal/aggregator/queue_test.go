@@ -296,6 +296,7 @@ func small(c *Config) {
 
 // A run is cancelled while it waits, and another while it runs with an open round.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	path, watched := observed(t)
 	c := newCluster(t, Options{}, small, watched)
 	lab, eve, student := c.queue(t, "lab"), c.queue(t, "eve"), c.studentAs(t, "lab")
@@ -376,6 +377,7 @@ func TestCancel(t *testing.T) {
 // In an overcommitted queue, a run that does not fit when its turn comes ends at no cost. A run that would not fit
 // beside an open run waits for that run.
 func TestAQueueOverTheBudget(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
 	for i, epsilon := range []float64{9, 9, 10} {
@@ -474,6 +476,7 @@ func TestWorkersThatVanish(t *testing.T) {
 
 // A run that kills every worker that takes it does not delay the runs behind it.
 func TestARunThatEndsItsWorkersFails(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")
@@ -502,6 +505,7 @@ func TestARunThatEndsItsWorkersFails(t *testing.T) {
 
 // If answers were dropped, only a student with the checkpoint can continue.
 func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")

@@ -124,6 +124,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 // The next message is enough: a busy node is disconnected before the next periodic check, and its message is not
 // counted.
 func TestRevocationTakesEffectOnTheNextMessage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, insisting)
 	d := c.dataset()
 	student := c.student(t)

@@ -26,6 +26,7 @@ func traced(t testing.TB, r *tracetest.Collector) func(*Config) {
 // A round has a span with its parts, within the span of the student that asked. A fit has none. Spans contain only
 // names, numbers of rounds and participants.
 func TestSpansOfRounds(t *testing.T) {
+	t.Parallel()
 	var r tracetest.Collector
 	c := newCluster(t, Options{}, traced(t, &r))
 	student := c.student(t)

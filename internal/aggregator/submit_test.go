@@ -16,6 +16,7 @@ import (
 
 // An invalid submission is refused with its problem, and leaves nothing in the queue.
 func TestSubmissionsThatCannotBe(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small)
 	lab := c.queue(t, "lab")
 	for what, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 // A release is not returned if nodes cannot be sent its entry. Asked again, also of another leader, it is the same,
 // charged once, and nodes have its entry before the student has the release.
 func TestNoReleaseComesBeforeItsEntry(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{})
 	u := c.tap(t)
 	student, d := c.student(t), c.dataset()

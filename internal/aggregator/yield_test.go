@@ -13,6 +13,7 @@ import (
 // A run that waits for teachers that never come keeps its worker until another run needs it. Then it goes to the end
 // of the queue, and loses nothing.
 func TestARunThatWaitsForAQuorumGivesItsWorkerAway(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, Options{}, small, func(config *Config) { config.QuorumPatience = time.Second })
 	lab, student := c.queue(t, "lab"), c.studentAs(t, "lab")
 	lab.cheap(t, "hog")

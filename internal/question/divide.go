@@ -12,7 +12,6 @@ import (
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/grouping"
 	"github.com/conclave-dp/conclave/partition/mapped"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
 // Divisible is a table whose records can be divided among teachers on the disk.
@@ -136,9 +135,9 @@ func (t *Divisible) group(ctx context.Context, by *scratch, d *divided) (units i
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	groups := grouping.New(ctx, t.Dir)
-	err = t.Table.Blocks(ctx, func(b *tabular.Block) error {
+	err = t.Table.Blocks(ctx, func(b *partition.Block) error {
 		if b.Numbers[b.Len()-1] >= t.Rows {
-			return tabular.ErrChanged
+			return partition.ErrChanged
 		}
 		for i, number := range b.Numbers {
 			by.slot.Of[number] = uint32(b.Label(i))
@@ -228,13 +227,13 @@ func (d *divided) groupByUnit(dir string, by *scratch, rows, units int) (err err
 func (t *Divisible) pack(ctx context.Context, by *scratch, d *divided, p *Public) error {
 	encoder, width := encode.New(p.Schema), d.packing.Bytes()
 	free := sync.Pool{New: func() any { return new(encode.Encoded) }}
-	return t.Table.Blocks(ctx, func(b *tabular.Block) error {
+	return t.Table.Blocks(ctx, func(b *partition.Block) error {
 		in := free.Get().(*encode.Encoded)
 		defer free.Put(in)
 		encoder.EncodeInto(in, b.Table)
 		for i, number := range b.Numbers {
 			if number >= t.Rows || by.slot.Of[number] == 0 {
-				return tabular.ErrChanged
+				return partition.ErrChanged
 			}
 			at := int(by.record.Of[number]) * width
 			d.packing.Pack(d.records.Of[at:at+width], in.Row(i))

@@ -4,22 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tally"
 )
 
-// NewPushedSite is a site whose records are counted in a database, as long as the records have the given sum under
-// the key.
-func NewPushedSite(p *Public, rows *postgres.Pushed, key partition.Key, sum postgres.Sum, state string) *Site {
+// NewPushedSite is a site whose records a database counts. count fails if the records have changed.
+func NewPushedSite(p *Public, units int, state string, count func(context.Context, *tally.Tally) ([]int64, error),
+) *Site {
 	p.Pushes = true
-	return &Site{Public: p, UnitsOf: []int{rows.Units()}, State: state,
-		Count: func(ctx context.Context, t *postgres.Tally) ([]int64, error) {
-			return rows.Count(ctx, key.ForDatabase(), sum, t)
-		}}
+	return &Site{Public: p, UnitsOf: []int{units}, State: state, Count: count}
 }
 
 // Counted lets the database count.
-func (s *Site) Counted(t *postgres.Tally) ([]int64, error) {
+func (s *Site) Counted(t *tally.Tally) ([]int64, error) {
 	ctx := s.context()
 	sum, err := s.Count(ctx, t)
 	switch {

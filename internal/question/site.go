@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/nn/ensemble"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/postgres"
+	"github.com/conclave-dp/conclave/partition/tally"
 )
 
 // Site is the part of a node that the answer to a question may see. It is not safe for concurrent use: a node
@@ -18,7 +18,7 @@ type Site struct {
 	// Rows are all records, which may be on disk.
 	Rows Rows
 	// Count lets the database count, if it holds the records; Rows is nil then. It is nil for other sites.
-	Count func(context.Context, *postgres.Tally) ([]int64, error)
+	Count func(context.Context, *tally.Tally) ([]int64, error)
 	// Examples holds each teacher's encoded records by class. At streaming nodes it is set after [Site.Divide].
 	Examples []ensemble.Examples
 	// Units lists the records of each privacy unit. It is empty at streaming nodes; see [Site.Unit].

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
 	"github.com/conclave-dp/conclave/partition/grouping"
-	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// Table passes its rows in blocks, any number of times: a table of package tabular on disk, or of package
-// postgres.
+// Table passes its rows in blocks, any number of times: a table on the disk, or in a database.
 type Table interface {
-	Blocks(ctx context.Context, do func(*tabular.Block) error) error
+	Blocks(ctx context.Context, do func(*partition.Block) error) error
 }
 
 // NewStreamedSite is a site whose records are read from a table for each question. places holds each row's place
@@ -42,7 +41,7 @@ type room struct {
 func (r *onDisk) Blocks(ctx context.Context, do func(*Block) error) error {
 	var given error // error of do
 	var once sync.Once
-	err := r.table.Blocks(ctx, func(rows *tabular.Block) error {
+	err := r.table.Blocks(ctx, func(rows *partition.Block) error {
 		in, ok := r.free.Get().(*room)
 		if !ok {
 			in = new(room)
@@ -80,7 +79,7 @@ func (in *room) place(places *grouping.Places, numbers []int) (err error) {
 	}
 	for i, number := range numbers { // ascending, so that none is overwritten before it is read
 		if in.nth[i], in.of[i] = in.nth[number-first], in.of[number-first]; in.of[i] == 0 {
-			return tabular.ErrChanged // the row did not exist when units were counted
+			return partition.ErrChanged // the row did not exist when units were counted
 		}
 	}
 	in.nth, in.of = in.nth[:len(numbers)], in.of[:len(numbers)]

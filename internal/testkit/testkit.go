@@ -21,12 +21,12 @@ import (
 // enough for a busy machine and the race detector.
 const Patience = 5 * time.Minute
 
-// WaitTogether runs three times as many parallel tests at once as there are cores, because they wait more than they
+// WaitTogether runs six times as many parallel tests at once as there are cores, because they wait more than they
 // compute; -parallel overrides it. TestMain calls it after flags are parsed.
 func WaitTogether() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if n := 3 * runtime.GOMAXPROCS(0); !given {
+	if n := 6 * runtime.GOMAXPROCS(0); !given {
 		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 			panic(err)
 		}

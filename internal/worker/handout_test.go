@@ -51,6 +51,7 @@ func (c *cluster) fetch(name string) ([]byte, error) {
 
 // A worker's bundle arrives unchanged, in chunks of a valid size; if it cannot be sent, the reason arrives.
 func TestWhatIsHandedOutComes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.finish("a")
 	bundles := map[string][]byte{"a": make([]byte, 1<<20+12345)}
@@ -107,6 +108,7 @@ func TestWhatIsHandedOutComes(t *testing.T) {
 
 // A real worker reports what its folder lacks, and continues.
 func TestAWorkerHandsOutItsFolders(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.finish("a")
 	c.finish("b")

@@ -124,6 +124,7 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 // Nobody can tell whether the run filled the disk. So the worker ends and the run counts as lost, which keeps it from
 // stopping workers forever. Other disk problems concern only the worker.
 func TestAFullDiskCountsAsALostWorker(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for name, trouble := range map[string]struct {
 		errno  syscall.Errno
@@ -194,6 +195,7 @@ func TestAWorkerWhoseCertificateIsRevoked(t *testing.T) {
 
 // Each line names the run at most once, and lines of the run itself name it.
 func TestLogLinesNameTheRunOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	log := c.journal()
 	c.submit("a", same)

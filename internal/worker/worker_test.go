@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,11 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.WaitTogether()
+	goleak.VerifyTestMain(m)
+}
 
 const schemaText = `name: tiny
 label: label
@@ -116,6 +121,7 @@ func same(text string) string { return text }
 
 // A study's run is opened by its worker with the study's text, and its document is next to its run.yaml.
 func TestAWorkerHasTheStudyOfItsRun(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.study = "name: heart\ntitle: Heart failure\npurpose: Teaching\npermit: IRB 7\ncontact: Dr. Berg\n" +
 		"expires: 2199-06-30\ndataset: d\nschema: schema.yaml\nbudget: {epsilon: 20, delta: 1e-5}\n" +
@@ -163,6 +169,7 @@ func (c *cluster) work(config student.Config) (stop func() error, ended <-chan e
 // A manipulated run fails by name, and the worker continues with the next run, which it returns when it is told to
 // stop.
 func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for name, change := range map[string]func(string) string{
 		"renamed":  func(s string) string { return strings.Replace(s, "name: renamed", "name: other", 1) },
@@ -208,6 +215,7 @@ func TestBadRunsFailAndTheWorkerGoesOn(t *testing.T) {
 
 // A worker whose run waits for missing teachers is free for another run, and returns to the first.
 func TestAWorkerDoesNotWaitForOneRunAlone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, func(a *aggregator.Config) { a.QuorumPatience = time.Second })
 	c.submit("a", same)
 	stop, _ := c.work(c.config)
@@ -220,6 +228,7 @@ func TestAWorkerDoesNotWaitForOneRunAlone(t *testing.T) {
 
 // Two at a time, under their own names.
 func TestSeveralRunsAtATime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.config.Workers = 2
 	c.submit("a", same)
@@ -237,6 +246,7 @@ func TestSeveralRunsAtATime(t *testing.T) {
 
 // A worker that cannot write returns its run and ends, because another one may be able to.
 func TestAWorkerThatCannotWriteEnds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	testkit.Must(t, os.MkdirAll(c.config.Out, 0o755))
 	testkit.Must(t,

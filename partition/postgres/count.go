@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/conclave-dp/conclave/partition/tally"
 )
 
 // Sum distinguishes tables by their rows, whatever their order.
@@ -91,31 +93,33 @@ func (p *Pushed) sumRows(in *session, key [32]byte) (sum Sum, err error) {
 	return sum, err
 }
 
-// Count makes the database count if its rows still have this sum under the key.
-func (p *Pushed) Count(ctx context.Context, key [32]byte, want Sum, t *Tally) ([]int64, error) {
-	in, err := p.config.begin(ctx, statements)
-	if err != nil {
-		return nil, err
+// Counting lets the database count as long as its rows have this sum under the key.
+func (p *Pushed) Counting(key [32]byte, want Sum) func(context.Context, *tally.Tally) ([]int64, error) {
+	return func(ctx context.Context, t *tally.Tally) ([]int64, error) {
+		in, err := p.config.begin(ctx, statements)
+		if err != nil {
+			return nil, err
+		}
+		defer in.end()
+		if sum, err := p.sumRows(in, key); err != nil {
+			return nil, err
+		} else if sum != want {
+			return nil, ErrChanged
+		}
+		places, err := p.piecesOf(in, t)
+		if err != nil {
+			return nil, err
+		}
+		sum := make([]int64, t.Entries)
+		if p.unit {
+			return sum, p.addParts(in, t, places, sum)
+		}
+		return sum, p.addGroups(in, t, places, sum)
 	}
-	defer in.end()
-	if sum, err := p.sumRows(in, key); err != nil {
-		return nil, err
-	} else if sum != want {
-		return nil, ErrChanged
-	}
-	places, err := p.piecesOf(in, t)
-	if err != nil {
-		return nil, err
-	}
-	sum := make([]int64, t.Entries)
-	if p.unit {
-		return sum, p.addParts(in, t, places, sum)
-	}
-	return sum, p.addGroups(in, t, places, sum)
 }
 
 // addParts adds the weight shares of the rows of units to each table.
-func (p *Pushed) addParts(in *session, t *Tally, places []pieces, sum []int64) error {
+func (p *Pushed) addParts(in *session, t *tally.Tally, places []pieces, sum []int64) error {
 	need := map[int]bool{}
 	for i, c := range p.columns {
 		need[i] = c.as != unread // they order the rows of a unit
@@ -168,7 +172,7 @@ func (p *Pushed) order(s *statement) string {
 }
 
 // at is the cell of a column for a row.
-func (p *Pushed) at(s *statement, c *Cells, by pieces) string {
+func (p *Pushed) at(s *statement, c *tally.Cells, by pieces) string {
 	v, empty := p.cell(s, c.Column), 0
 	if p.columns[c.Column].Nullable {
 		empty = c.Cell(math.NaN())

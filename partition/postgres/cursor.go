@@ -72,7 +72,7 @@ const blockRows = 4096
 // Blocks passes all rows of the site in blocks to do, on several goroutines at once. A block is valid until do
 // returns. Errors are those of [Read], of do, and the cause of ctx; after an error the blocks are not the whole
 // table.
-func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) error {
+func (r *Cursor) Blocks(ctx context.Context, do func(*partition.Block) error) error {
 	config := r.config
 	config.Query = r.query
 	in, err := config.begin(ctx, 1)
@@ -96,7 +96,7 @@ func (r *Cursor) Blocks(ctx context.Context, do func(*tabular.Block) error) erro
 	whole, number := partition.NewDataSum(r.key), 0
 	var mu sync.Mutex
 	give := func(t *partition.Table, nth, of []uint32) {
-		b := &tabular.Block{Table: t, Nth: nth, Of: of, Numbers: make([]int, t.Len())}
+		b := &partition.Block{Table: t, Nth: nth, Of: of, Numbers: make([]int, t.Len())}
 		for i := range b.Numbers {
 			b.Numbers[i] = number + i
 		}
@@ -221,7 +221,7 @@ func numbers(from, to int) []int {
 func (r *Cursor) CountUnits(ctx context.Context, key partition.Key) (units int, sum *partition.DataSum, err error) {
 	var mu sync.Mutex
 	sum = partition.NewDataSum(key)
-	err = r.Blocks(ctx, func(b *tabular.Block) error {
+	err = r.Blocks(ctx, func(b *partition.Block) error {
 		part, begun := partition.NewDataSum(key), b.Len()
 		part.Add(b.Table)
 		if b.Of != nil {

@@ -3,6 +3,8 @@ package postgres
 import (
 	"fmt"
 	"strings"
+
+	"github.com/conclave-dp/conclave/partition/tally"
 )
 
 // If each row is a unit, the server counts groups of rows with equal cells in two blocks of columns instead of each
@@ -19,7 +21,7 @@ type block struct {
 const mostCodes = 64
 
 // blocksOf divides columns into blocks, and returns the block of each.
-func blocksOf(columns []Cells) (blocks []block, in []int) {
+func blocksOf(columns []tally.Cells) (blocks []block, in []int) {
 	for i := range columns {
 		last := len(blocks) - 1
 		if last < 0 || blocks[last].size*columns[i].N > mostCodes {
@@ -32,7 +34,7 @@ func blocksOf(columns []Cells) (blocks []block, in []int) {
 }
 
 // decode writes the cells of a block's columns.
-func (b *block) decode(code int, columns []Cells, at []int) {
+func (b *block) decode(code int, columns []tally.Cells, at []int) {
 	for i := len(b.columns) - 1; i >= 0; i-- {
 		c := b.columns[i]
 		at[c], code = code%columns[c].N, code/columns[c].N
@@ -40,9 +42,9 @@ func (b *block) decode(code int, columns []Cells, at []int) {
 }
 
 // addGroups adds the groups of each pair of blocks that tables need.
-func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) error {
+func (p *Pushed) addGroups(in *session, t *tally.Tally, places []pieces, sum []int64) error {
 	blocks, of := blocksOf(t.Columns)
-	tables := map[[2]int][]*Count{}
+	tables := map[[2]int][]*tally.Count{}
 	var pairs [][2]int
 	var first, second, along []int // of pairs; a single block has along 0
 	for i := range t.Tables {
@@ -95,7 +97,7 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 			b.decode(v[1], t.Columns, at)
 		}
 		for _, c := range tables[pair] {
-			entry, part := c.entry(t.Columns, at)
+			entry, part := entryOf(c, t.Columns, at)
 			if entry < 0 || entry >= len(sum) {
 				return errUnexpected
 			}
@@ -106,7 +108,7 @@ func (p *Pushed) addGroups(in *session, t *Tally, places []pieces, sum []int64) 
 }
 
 // entry is the entry for a row with these cells, and what the row adds to it.
-func (c *Count) entry(columns []Cells, at []int) (entry int, part int64) {
+func entryOf(c *tally.Count, columns []tally.Cells, at []int) (entry int, part int64) {
 	entry, part = c.Start, int64(c.Weight)
 	add := func(column, along int) {
 		switch {

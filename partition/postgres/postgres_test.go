@@ -72,6 +72,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("times", func(t *testing.T) { times(t) })
 	t.Run("encryption", func(t *testing.T) { encryption(t, server, s) })
 	t.Run("lost", func(t *testing.T) { lost(t, server, s) })
+	t.Run("in blocks", func(t *testing.T) { streamed(t, server, s) })
 	t.Run("refused", func(t *testing.T) { refused(t, server, s) })
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -392,17 +393,13 @@ func TestSortedPutsEmptyCellsFirst(t *testing.T) {
 }
 
 // A query is read in blocks of whole units, also if a unit is longer than a block, and each record keeps its place.
-func TestAQueryIsStreamed(t *testing.T) {
-	server := pgserver.Start(t)
-	t.Setenv("TEST_DSN", server.DSN)
-	server.Exec(t, `create table visits as select case when i % 3 = 0 then 'many' else 'p' || i % 1777 end as patient,
+func streamed(t *testing.T, server *pgserver.Server, s *partition.Schema) {
+	server.Exec(t, `create table often as select case when i % 3 = 0 then 'many' else 'p' || i % 1777 end as patient,
 		(i * 7) % 100 as age, null::float8 as dose, 0.5::real as ratio, 7::numeric as cost, 1 as grade,
 		case when i % 2 = 0 then 'north' else 'south, upper' end as ward, i % 5 = 0 as died
 		from generate_series(1, 15000) as i`)
-	s, err := partition.ParseSchema([]byte(visits))
-	testkit.Must(t, err)
 	for _, site := range []string{"", "north"} {
-		c, o := Config{DSNEnv: "TEST_DSN", Query: "table visits", Timeout: time.Minute}, tabular.Options{Site: site}
+		c, o := Config{DSNEnv: "TEST_DSN", Query: "table often", Timeout: time.Minute}, tabular.Options{Site: site}
 		read, err := Read(t.Context(), s, c, o)
 		testkit.Must(t, err)
 		units := map[string]int{}
@@ -421,7 +418,7 @@ func TestAQueryIsStreamed(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[string]map[uint32]bool{}
 		held := cursor.Held(key, sum)
-		testkit.Must(t, held.Blocks(t.Context(), func(b *tabular.Block) error {
+		testkit.Must(t, held.Blocks(t.Context(), func(b *partition.Block) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for row := range b.Len() {
@@ -443,8 +440,8 @@ func TestAQueryIsStreamed(t *testing.T) {
 		if site == "" {
 			continue
 		}
-		server.Exec(t, "update visits set age = 101 where patient = 'p4'")
-		if err := held.Blocks(t.Context(), func(*tabular.Block) error { return nil }); !errors.Is(err, ErrChanged) {
+		server.Exec(t, "update often set age = 101 where patient = 'p4'")
+		if err := held.Blocks(t.Context(), func(*partition.Block) error { return nil }); !errors.Is(err, ErrChanged) {
 			t.Errorf("changed rows: %v", err)
 		}
 	}

@@ -3,7 +3,6 @@ package tabular
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -28,18 +27,6 @@ type Stream struct {
 	// chosen has a bit for each row in the share, if that depends on other rows; otherwise nil.
 	chosen []uint64
 }
-
-// Block is some rows of a stream, with ascending row numbers in the source, from 0.
-type Block struct {
-	*partition.Table
-	Numbers []int
-	// Of is the number of rows of each row's unit, Nth the row's index among them, from 0, if the source returns
-	// rows by unit; otherwise nil.
-	Nth, Of []uint32
-}
-
-// ErrChanged says that a file has changed since it was opened.
-var ErrChanged = errors.New("the file was changed after it was opened; start again, and do not change the files")
 
 // OpenStream finds the files that [Read] would read, and reads nothing. Sorts of rows on the disk use files in
 // dir. Weights are not read. Errors are *InputError.
@@ -86,9 +73,9 @@ func (t *Stream) unchanged() error {
 		info, err := os.Stat(file)
 		was := t.stamps[i]
 		if err != nil || !os.SameFile(info, was) || info.Size() != was.Size() || !info.ModTime().Equal(was.ModTime()) {
-			changed := ErrChanged
+			changed := partition.ErrChanged
 			if err != nil {
-				changed = fmt.Errorf("%w (%w)", ErrChanged, partition.WithoutPath(err))
+				changed = fmt.Errorf("%w (%w)", partition.ErrChanged, partition.WithoutPath(err))
 			}
 			return &partition.InputError{File: file, Problem: "cannot read the table again", Err: changed}
 		}
@@ -99,7 +86,7 @@ func (t *Stream) unchanged() error {
 // Blocks passes all rows of the site and share in the options to do, in blocks, in no particular order, from
 // several goroutines. A block is valid until do returns. Errors are those of [Read], of do, and the cause of ctx;
 // after an error the blocks passed are not the whole table.
-func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
+func (t *Stream) Blocks(ctx context.Context, do func(*partition.Block) error) error {
 	if t.options.byShare() && t.schema.UnitColumn() < 0 && t.chosen == nil {
 		if err := t.choose(ctx); err != nil {
 			return err
@@ -107,7 +94,7 @@ func (t *Stream) Blocks(ctx context.Context, do func(*Block) error) error {
 		t.options.Warn = nil // already reported
 	}
 	var some atomic.Bool
-	err := t.pass(ctx, func(b *Block) error {
+	err := t.pass(ctx, func(b *partition.Block) error {
 		if t.keep(b); b.Len() == 0 {
 			return nil
 		}
@@ -128,7 +115,7 @@ func (t *Stream) choose(ctx context.Context) error {
 	g := grouping.New(ctx, t.dir)
 	var mu sync.Mutex
 	rows := 0
-	err := t.pass(ctx, func(b *Block) error {
+	err := t.pass(ctx, func(b *partition.Block) error {
 		mu.Lock()
 		rows = max(rows, b.Numbers[b.Len()-1]+1)
 		mu.Unlock()
@@ -153,7 +140,7 @@ func (t *Stream) choose(ctx context.Context) error {
 }
 
 // keep keeps the rows of the site and share.
-func (t *Stream) keep(b *Block) {
+func (t *Stream) keep(b *partition.Block) {
 	s, o := t.schema, &t.options
 	bySite := o.Site != "" && s.SiteColumn() >= 0
 	if !bySite && !o.byShare() {
@@ -183,7 +170,7 @@ func (t *Stream) keep(b *Block) {
 }
 
 // pass reads all files once, and passes the blocks of all rows.
-func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
+func (t *Stream) pass(ctx context.Context, do func(*partition.Block) error) error {
 	if err := t.unchanged(); err != nil {
 		return err
 	}
@@ -211,7 +198,7 @@ func (t *Stream) pass(ctx context.Context, do func(*Block) error) error {
 type pass struct {
 	ctx     context.Context
 	group   *errgroup.Group // processes blocks
-	do      func(*Block) error
+	do      func(*partition.Block) error
 	free    sync.Pool // of tables
 	options Options
 	wrong   *WrongParts // nil for a single file
@@ -266,7 +253,7 @@ func (p *pass) give(first int, rows *part, back func()) error {
 	table.Reset()
 	table.Extend(rows.cells, rows.units)
 	back()
-	b := &Block{Table: table, Numbers: make([]int, table.Len())}
+	b := &partition.Block{Table: table, Numbers: make([]int, table.Len())}
 	for i := range b.Numbers {
 		b.Numbers[i] = first + i
 	}

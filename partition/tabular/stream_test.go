@@ -53,7 +53,7 @@ func gather(stream *Stream, s *partition.Schema) (*partition.Table, error) {
 	}
 	var mu sync.Mutex
 	var rows []row
-	err := stream.Blocks(context.Background(), func(b *Block) error {
+	err := stream.Blocks(context.Background(), func(b *partition.Block) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for i := range b.Len() {
@@ -209,20 +209,20 @@ func TestStreamsThatEnd(t *testing.T) {
 	stream, err := OpenStream(s, file, Options{}, t.TempDir())
 	testkit.Must(t, err)
 	why := errors.New("why")
-	if err := stream.Blocks(context.Background(), func(*Block) error { return why }); !errors.Is(err, why) {
+	if err := stream.Blocks(context.Background(), func(*partition.Block) error { return why }); !errors.Is(err, why) {
 		t.Errorf("the error of who takes blocks: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
-	if err := stream.Blocks(ctx, func(*Block) error { return nil }); !errors.Is(err, why) {
+	if err := stream.Blocks(ctx, func(*partition.Block) error { return nil }); !errors.Is(err, why) {
 		t.Errorf("nobody waits: %v", err)
 	}
 	testkit.Must(t, os.Chtimes(file, time.Now(), time.Now().Add(-time.Hour)))
-	if _, err := gather(stream, s); !errors.Is(err, ErrChanged) {
+	if _, err := gather(stream, s); !errors.Is(err, partition.ErrChanged) {
 		t.Errorf("a file that was written: %v", err)
 	}
 	testkit.Must(t, os.Remove(file))
-	if _, err := gather(stream, s); !errors.Is(err, ErrChanged) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := gather(stream, s); !errors.Is(err, partition.ErrChanged) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is gone: %v", err)
 	}
 }
@@ -239,11 +239,11 @@ func TestAFileThatIsWrittenMeanwhile(t *testing.T) {
 	stream, err := OpenStream(s, folder, Options{}, t.TempDir())
 	testkit.Must(t, err)
 	var once sync.Once
-	err = stream.Blocks(context.Background(), func(*Block) error {
+	err = stream.Blocks(context.Background(), func(*partition.Block) error {
 		once.Do(func() { testkit.Must(t, os.WriteFile(last, []byte("no such column\n7\n"), 0o600)) })
 		return nil
 	})
-	if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), filepath.Base(last)) {
+	if !errors.Is(err, partition.ErrChanged) || !strings.Contains(err.Error(), filepath.Base(last)) {
 		t.Errorf("error %v", err)
 	}
 }

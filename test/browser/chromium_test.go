@@ -45,10 +45,9 @@ type tab struct {
 	errors []string // from the browser's console
 }
 
-// newTab starts a Chromium with its own profile, or skips the test.
-func newTab(t *testing.T, name string) *tab {
+// needed returns the path of Chromium and the script of axe-core, or skips the test.
+func needed(t *testing.T) (program string, axe []byte) {
 	t.Helper()
-	program := ""
 	for _, candidate := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(candidate); err == nil {
 			program = path
@@ -62,6 +61,13 @@ func newTab(t *testing.T, name string) *tab {
 	if err != nil {
 		t.Skip("there is no axe-core: run npm ci --ignore-scripts in test/browser")
 	}
+	return program, axe
+}
+
+// newTab starts a Chromium with its own profile, or skips the test.
+func newTab(t *testing.T, name string) *tab {
+	t.Helper()
+	program, axe := needed(t)
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoFirstRun, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,18 +26,19 @@ const teachers = 10 // at each of two sites
 // bin is the folder of the programs.
 var bin string
 
+// build builds them, if there is a browser.
+var build = sync.OnceValue(func() error {
+	return testkit.Programs(bin, []string{"aggregator", "teacher", "student", "conclave"})
+})
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "browser")
-	if err == nil {
-		bin = filepath.Join(dir, "bin")
-		err = testkit.Programs(bin, []string{"aggregator", "teacher", "student", "conclave"})
-	}
-	code := 1
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the tests of the console:", err)
-	} else {
-		code = m.Run()
+		os.Exit(1)
 	}
+	bin = filepath.Join(dir, "bin")
+	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -51,6 +53,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	needed(t)
+	testkit.Must(t, build())
 	dir, err := os.MkdirTemp("", "browser") // short, for the Unix socket below it
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -17,6 +17,7 @@ import (
 
 // With a thousand nodes and ten thousand runs pages stay readable, also in dark mode and without the script.
 func TestALargeClusterStaysReadable(t *testing.T) {
+	needed(t)
 	from := consoletest.New(1000, 10_000)
 	c, err := pages.New(pages.Options{
 		Listen: "127.0.0.1:0", Config: student.Config{Dataset: consoletest.Dataset}, Log: zap.NewNop(),

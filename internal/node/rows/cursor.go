@@ -60,7 +60,7 @@ func (r *byCursor) Site(p *question.Public, d *Division, c Config) *question.Sit
 func (r *byCursor) CountUnitsBy(_ Config, column int) (map[string]int, error) {
 	var mu sync.Mutex
 	by := map[string]int{}
-	err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *tabular.Block) error {
+	err := r.Held(r.key, r.sum).Blocks(context.Background(), func(b *partition.Block) error {
 		mu.Lock()
 		defer mu.Unlock()
 		seen := map[float64]bool{}

@@ -40,7 +40,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 	}
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	of := func(*tabular.Block) error { return nil }
+	of := func(*partition.Block) error { return nil }
 	var places func() (*grouping.Places, error)
 	switch {
 	case c.Unit == partition.UnitRecord:
@@ -54,7 +54,7 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 			return nil, err
 		}
 		groups := grouping.New(ctx, c.scratch())
-		of = func(b *tabular.Block) error { return groups.Add(b.Numbers, partition.UnitDigests(key, b.Table)) }
+		of = func(b *partition.Block) error { return groups.Add(b.Numbers, partition.UnitDigests(key, b.Table)) }
 		places = groups.Places
 	}
 	if r.sum, err = r.add(ctx, r.key, of); err != nil {
@@ -67,14 +67,14 @@ func (c Config) stream(schema *partition.Schema, o tabular.Options) (Rows, error
 }
 
 // inOrder finds the places of rows that are sorted by unit: add takes a block, places ends it.
-func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) error,
+func (c Config) inOrder(schema *partition.Schema) (add func(*partition.Block) error,
 	places func() (*grouping.Places, error), err error) {
 	column := &schema.Columns[schema.UnitColumn()]
 	ordered, err := grouping.NewOrdered(c.scratch(), column.CompareUnits)
 	if err != nil {
 		return nil, nil, err
 	}
-	add = func(b *tabular.Block) error {
+	add = func(b *partition.Block) error {
 		units := make([]string, b.Len())
 		for i := range units {
 			units[i] = b.Unit(i)
@@ -94,11 +94,11 @@ func (c Config) inOrder(schema *partition.Schema) (add func(*tabular.Block) erro
 }
 
 // add reads all rows and returns their sum under a key; do also sees the rows.
-func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*tabular.Block) error) (*partition.DataSum,
+func (r *onDisk) add(ctx context.Context, key partition.Key, do func(*partition.Block) error) (*partition.DataSum,
 	error) {
 	var mu sync.Mutex
 	whole := partition.NewDataSum(key)
-	err := r.Blocks(ctx, func(b *tabular.Block) error {
+	err := r.Blocks(ctx, func(b *partition.Block) error {
 		sum := partition.NewDataSum(key)
 		sum.Add(b.Table)
 		mu.Lock()
@@ -120,7 +120,7 @@ func (r *onDisk) Divide(c Config, key *partition.Key) (*Division, error) {
 		return d, err
 	}
 	if *key != r.key {
-		nothing := func(*tabular.Block) error { return nil }
+		nothing := func(*partition.Block) error { return nil }
 		if r.sum, err = r.add(context.Background(), *key, nothing); err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func (r *onDisk) countCells(c Config, at int) (map[uint32]int, error) {
 		return nil, err
 	}
 	units := grouping.New(ctx, c.scratch())
-	err = r.Blocks(ctx, func(b *tabular.Block) error {
+	err = r.Blocks(ctx, func(b *partition.Block) error {
 		if r.places == nil {
 			mu.Lock()
 			defer mu.Unlock()

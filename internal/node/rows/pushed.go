@@ -40,7 +40,7 @@ func (r inDatabase) Divide(c Config, key *partition.Key) (*Division, error) {
 }
 
 func (r inDatabase) Site(p *question.Public, d *Division, c Config) *question.Site {
-	return question.NewPushedSite(p, r.Pushed, d.key, d.sum, c.State)
+	return question.NewPushedSite(p, r.Units(), c.State, r.Counting(d.key.ForDatabase(), d.sum))
 }
 
 func (r inDatabase) CountUnitsBy(_ Config, column int) (map[string]int, error) {

@@ -71,7 +71,8 @@ func countsTheSame(t *testing.T, server *pgserver.Server) {
 		}
 		cursor := streamed(rt, schema, config, read.Len(), units)
 		public := question.NewPublic(schema, 1, 1)
-		database := question.NewPushedSite(public, pushed, key, sum, t.TempDir())
+		database := question.NewPushedSite(public, pushed.Units(), t.TempDir(),
+			pushed.Counting(key.ForDatabase(), sum))
 		for range 3 {
 			q := drawQuestion(rt, schema)
 			if q == nil {
@@ -257,7 +258,8 @@ func changes(t *testing.T, server *pgserver.Server) {
 	key := partition.Key{1}
 	sum, err := pushed.SumRows(t.Context(), key.ForDatabase())
 	testkit.Must(t, err)
-	site := question.NewPushedSite(question.NewPublic(table.Schema(), 1, 1), pushed, key, sum, t.TempDir())
+	site := question.NewPushedSite(question.NewPublic(table.Schema(), 1, 1), pushed.Units(), t.TempDir(),
+		pushed.Counting(key.ForDatabase(), sum))
 	ask := func(ctx context.Context) ([]int64, error) {
 		site.Asked = ctx
 		answer, err := questiontest.Ask(site, kinds[1], smallQuestion(nil), "r", 1)

@@ -89,6 +89,14 @@ func verify(path string, roots *x509.CertPool) (found proof.Findings, err error)
 		return found, err
 	}
 	defer f.Close()
+	if begin := make([]byte, 2); info.Size() >= 2 {
+		if _, err := f.ReadAt(begin, 0); err != nil {
+			return found, err
+		}
+		if string(begin) != "PK" { // as every zip file begins
+			return found, fmt.Errorf("%s is not a zip file; give the output folder of a run, or a bundle", path)
+		}
+	}
 	b, err := proof.ReadBundle(f, info.Size())
 	if errors.Is(err, proof.ErrBundle) {
 		found.Checks = []proof.Check{{What: path, State: proof.Failed, Says: err.Error()}}

@@ -27,6 +27,8 @@ func TestVerdicts(t *testing.T) {
 	pair := func(score float64) evaluate.PairTrend { return evaluate.PairTrend{Score: &score} }
 	between := &evaluate.Baselines{Independent: evaluate.Scores{Pairs: some(0.8)},
 		Real: &evaluate.Scores{Columns: some(0.9), Pairs: some(0.98)}}
+	alike := &evaluate.Baselines{Independent: evaluate.Scores{Pairs: some(0.945)},
+		Real: &evaluate.Scores{Pairs: some(0.952)}}
 	models := func(a *evaluate.Ranking, b float64) []evaluate.ModelUtility {
 		return []evaluate.ModelUtility{{Model: "m", A: a, B: &evaluate.Ranking{AUROC: b}}}
 	}
@@ -52,6 +54,9 @@ func TestVerdicts(t *testing.T) {
 			"no other measured use", "Not fit for shares and averages"},
 		{"pairs like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.81)}, Baselines: between}},
+			"no other measured use", "Not fit for relations between two columns"},
+		{"pairs where real rows are like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(0.94)}, Baselines: alike}},
 			"no other measured use", "Not fit for relations between two columns"},
 		{"pairs like real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},

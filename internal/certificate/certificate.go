@@ -30,8 +30,9 @@ const VotesCoin = "coin"
 var ErrCertificate = errors.New("not a valid certificate")
 
 // SpentNote explains the epsilon that was spent. It accompanies every such figure.
-const SpentNote = "epsilon spent is computed after the run, for what was released, as the minimum of several proofs. " +
-	"The guarantee before the run is the budget, because answers may influence what a run asks and when it stops."
+const SpentNote = "epsilon spent is computed after the run, from what was released: the smallest of several proven " +
+	"bounds. Before the run only the budget is guaranteed, because answers may influence what a run asks and when it " +
+	"stops."
 
 // Certificate states the guarantee of a release: (Epsilon, Delta). EpsilonSpent, never more than Epsilon, is
 // the cost of the ledger's events at Delta; see SpentNote, which ends the file, and MaskedNote for a masked

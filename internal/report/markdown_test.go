@@ -122,8 +122,8 @@ func TestSpentIsExplained(t *testing.T) {
 	p := Page{Certificate: c, Rounds: rounds}
 	var page bytes.Buffer
 	testkit.Must(t, WriteHTML(&page, p))
-	const want = "psilon spent is computed after the run, for what was released, as the minimum of several proofs. " +
-		"The guarantee before the run is the budget"
+	const want = "psilon spent is computed after the run, from what was released: the smallest of several proven " +
+		"bounds. Before the run only the budget is guaranteed"
 	for name, text := range map[string]string{"page": page.String(), "markdown": markdownOf(t, p)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the %s does not say what was spent", name)

@@ -180,7 +180,7 @@ func (r *Release) writeRows(out map[string]string, synthetic *partition.Table) e
 // datasetTotal says what all runs on the records may spend and have spent, in addition to the run's own figures.
 func datasetTotal(v ledger.Verification) string {
 	return fmt.Sprintf("All runs on this dataset share a budget of epsilon %g at delta %g. So far %s spent epsilon "+
-		"%.4g of it together (%s). Costs in other ledgers on the same records are added to this.", v.Budget.Epsilon,
+		"%.4g of it together (%s). What other ledgers spent on the same records comes on top.", v.Budget.Epsilon,
 		v.Budget.Delta, text.Several(len(v.Runs), "run"), v.Price.Epsilon, v.Price.Accountant)
 }
 

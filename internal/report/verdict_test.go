@@ -178,3 +178,20 @@ func TestOnePointIsASentence(t *testing.T) {
 		t.Error("one round has a chart, or no sentence")
 	}
 }
+
+// The page says where a figure tells little: pairs whose baselines are alike, and the order of two models.
+func TestFiguresThatSayLittle(t *testing.T) {
+	score := 0.94
+	e := &evaluate.Evaluation{Pairs: []evaluate.PairTrend{{Score: &score}}, Baselines: &evaluate.Baselines{
+		Independent: evaluate.Scores{Pairs: some(0.945)}, Real: &evaluate.Scores{Pairs: some(0.952)}}}
+	const alike = "; real rows have 0.952, independent columns 0.945: too close to say how much was kept"
+	if r := pairsOfColumns(e); !strings.HasSuffix(r.Figure, alike) {
+		t.Errorf("the figure is %q", r.Figure)
+	}
+	for models, little := range map[int]bool{2: true, 3: false} {
+		e := &evaluate.Evaluation{RankingAgreement: some(1), Utility: make([]evaluate.ModelUtility, models)}
+		if says := newUtilityTable(e).Agreements[0].Says; strings.Contains(says, "one pair") != little {
+			t.Errorf("%d models: %q", models, says)
+		}
+	}
+}

@@ -93,8 +93,9 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 				known = true
 			default:
 				if _, named := others[r.Ledger]; !named { // once, for any number of parts
-					details = append(details, fmt.Sprintf("%s had a budget of epsilon %g at delta %g in %s.", name,
-						r.Budget.Epsilon, r.Budget.Delta, r.Out))
+					details = append(details, fmt.Sprintf("%s was used before: the run in %s had a budget of epsilon "+
+						"%g at delta %g.", name,
+						r.Out, r.Budget.Epsilon, r.Budget.Delta))
 				}
 				others[r.Ledger] = r
 			}

@@ -101,7 +101,8 @@ func LoadModel(dir string, kinds ...ModelKind) (Model, error) {
 	s := &SavedModel{dir: dir}
 	var err error
 	if s.raw, err = os.ReadFile(filepath.Join(dir, modelFile)); err != nil {
-		return nil, fmt.Errorf("load model: %w; give the model folder of a finished run", err)
+		return nil, fmt.Errorf("load model: %w; give the model folder of a finished run: model in its "+
+			"output folder", err)
 	}
 	var h ModelHeader
 	if err := s.Fields(&h); err != nil {

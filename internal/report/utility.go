@@ -58,9 +58,12 @@ func newUtilityTable(e *evaluate.Evaluation) *utilityTable {
 	}
 	t.Low, t.Guess = fmt.Sprintf("%.1f", lowest), place(0.5)
 	if v := e.RankingAgreement; v != nil {
-		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", text.Score(*v),
-			"The share of pairs of models that have the same order on synthetic rows alone (C) as on real rows alone " +
-				"(A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."})
+		says := "The share of pairs of models that have the same order on synthetic rows alone (C) as on real rows " +
+			"alone (A). With 1, the best model can be chosen on the synthetic rows; 0.5 is chance."
+		if len(e.Utility) == 2 {
+			says += " Two models are one pair: the figure is 0 or 1, and says little."
+		}
+		t.Agreements = append(t.Agreements, finding{"Ranking agreement of models (SRA)", text.Score(*v), says})
 	}
 	if v := e.ImportanceAgreement; v != nil {
 		t.Agreements = append(t.Agreements, finding{"Agreement on column importance", text.Score(*v),

@@ -155,7 +155,11 @@ func pairsOfColumns(e *evaluate.Evaluation) *Rule {
 	if b == nil || b.Real == nil || b.Real.Pairs == nil || b.Independent.Pairs == nil {
 		return r
 	}
-	if gain := *b.Real.Pairs - *b.Independent.Pairs; gain >= leastGain {
+	gain := *b.Real.Pairs - *b.Independent.Pairs
+	if gain < leastGain {
+		r.Figure += fmt.Sprintf("; real rows have %s, independent columns %s: too close to say how much was kept",
+			text.Score(*b.Real.Pairs), text.Score(*b.Independent.Pairs))
+	} else {
 		kept := (*score - *b.Independent.Pairs) / gain
 		r.Figure += fmt.Sprintf(", %s of what real rows add to independent columns", signedPercent(kept))
 		r.Needs = fmt.Sprintf("%s of what real rows add, and %s of the worst pair", text.Percent(leastKept),

@@ -27,6 +27,8 @@ func TestVerdicts(t *testing.T) {
 	pair := func(score float64) evaluate.PairTrend { return evaluate.PairTrend{Score: &score} }
 	between := &evaluate.Baselines{Independent: evaluate.Scores{Pairs: some(0.8)},
 		Real: &evaluate.Scores{Columns: some(0.9), Pairs: some(0.98)}}
+	alike := &evaluate.Baselines{Independent: evaluate.Scores{Pairs: some(0.945)},
+		Real: &evaluate.Scores{Pairs: some(0.952)}}
 	models := func(a *evaluate.Ranking, b float64) []evaluate.ModelUtility {
 		return []evaluate.ModelUtility{{Model: "m", A: a, B: &evaluate.Ranking{AUROC: b}}}
 	}
@@ -52,6 +54,9 @@ func TestVerdicts(t *testing.T) {
 			"no other measured use", "Not fit for shares and averages"},
 		{"pairs like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.81)}, Baselines: between}},
+			"no other measured use", "Not fit for relations between two columns"},
+		{"pairs where real rows are like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(0.94)}, Baselines: alike}},
 			"no other measured use", "Not fit for relations between two columns"},
 		{"pairs like real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},
@@ -171,5 +176,22 @@ func TestOnePointIsASentence(t *testing.T) {
 	if strings.Contains(page, "<figure") || !strings.Contains(page, "There was one answer, and it spent epsilon") ||
 		!strings.Contains(page, "over 1 round") {
 		t.Error("one round has a chart, or no sentence")
+	}
+}
+
+// The page says where a figure tells little: pairs whose baselines are alike, and the order of two models.
+func TestFiguresThatSayLittle(t *testing.T) {
+	score := 0.94
+	e := &evaluate.Evaluation{Pairs: []evaluate.PairTrend{{Score: &score}}, Baselines: &evaluate.Baselines{
+		Independent: evaluate.Scores{Pairs: some(0.945)}, Real: &evaluate.Scores{Pairs: some(0.952)}}}
+	const alike = "; real rows have 0.952, independent columns 0.945: too close to say how much was kept"
+	if r := pairsOfColumns(e); !strings.HasSuffix(r.Figure, alike) {
+		t.Errorf("the figure is %q", r.Figure)
+	}
+	for models, little := range map[int]bool{2: true, 3: false} {
+		e := &evaluate.Evaluation{RankingAgreement: some(1), Utility: make([]evaluate.ModelUtility, models)}
+		if says := newUtilityTable(e).Agreements[0].Says; strings.Contains(says, "one pair") != little {
+			t.Errorf("%d models: %q", models, says)
+		}
 	}
 }

@@ -26,8 +26,9 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 		warnings = append(warnings, certificate.OutsideGuarantee(columns))
 	}
 	if s.Privacy.DeltaChosen {
-		warnings = append(warnings, fmt.Sprintf("No delta was given. Delta is %g, the smaller of %g and a tenth of "+
-			"one over the public number of records, %d.", s.Privacy.Delta, meaning.StrongDelta, s.Privacy.Records))
+		warnings = append(warnings, fmt.Sprintf("No delta was given. Delta is %.4g: the smaller of %g and 1/(10 x "+
+			"%[3]d), where %[3]d is the public number of records.",
+			s.Privacy.Delta, meaning.StrongDelta, s.Privacy.Records))
 	}
 	return warnings
 }

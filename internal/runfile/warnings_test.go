@@ -43,7 +43,7 @@ func TestDeltaByThePublicNumber(t *testing.T) {
 			t.Errorf("%s: delta %v, want %v", yaml, s.Privacy.Delta, want)
 		}
 		said := strings.Join(s.Warnings(partitiontest.Schema(t, schemaText)), "\n")
-		number := fmt.Sprintf("number of records, %d.", s.Privacy.Records)
+		number := fmt.Sprintf("where %d is the public number of records.", s.Privacy.Records)
 		if chosen := want != 1e-4; strings.Contains(said, number) != chosen {
 			t.Errorf("%s: the warnings are %q", yaml, said)
 		}

@@ -17,8 +17,9 @@ import (
 )
 
 // reminder warns against adapting a schema to its violations.
-const reminder = "Bounds and categories are public: take them from documentation or knowledge of the field. Never " +
-	"widen them to the minimum or maximum of the rows, because that would reveal two records."
+const reminder = "Rows count from 1, without the header. Bounds and categories are public: take them from " +
+	"documentation or knowledge of the field. Never widen them to the minimum or maximum of the rows, because " +
+	"that would reveal two records."
 
 // checked is the result for a file.
 type checked struct {

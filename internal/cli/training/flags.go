@@ -28,7 +28,7 @@ type quickFlags struct {
 
 func (q *quickFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.schema, "schema", "", "the public schema.yaml of FILE, a `file`")
+	f.StringVar(&q.schema, "schema", "", "schema.yaml of FILE: a public `file`")
 	f.Float64Var(&q.epsilon, "epsilon", math.NaN(), "the run's budget")
 	f.Lookup("epsilon").DefValue = "0" // hidden in help
 	f.Float64Var(&q.delta, "delta", 0, "probability that the bound may fail (default: chosen from --records)")

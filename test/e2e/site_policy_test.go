@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
@@ -46,7 +45,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	c := newCluster(t)
 	traps := filepath.Join(c.dir, "traps")
 	testkit.Must(t, os.Mkdir(traps, 0o700))
-	testkit.Must(t, clustertest.Trap(traps, "after", "stop"))
+	testkit.Must(t, clustertest.Trap(traps, "after", "wait"))
 	aggregator := startRole(t, clustertest.Trapped, c.aggregatorFile(), traps)
 	aggregator.awaitLog("listening", nil)
 	const limit = 4
@@ -59,20 +58,19 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
 
-	// The aggregator stops itself after its first charge. The student then waits until the node was killed and is
-	// back: otherwise the limit may be reached before, or the run over.
+	// The run waits after its first charge until the node was killed and is back: otherwise the limit may be reached
+	// before, or the run over.
+	trapped := filepath.Join(traps, "trapped")
 	aggregator.await("the first charge", func() bool {
-		_, err := os.Stat(filepath.Join(traps, "trapped"))
+		_, err := os.Stat(trapped)
 		return err == nil
 	})
-	student.signal(syscall.SIGSTOP)
-	aggregator.signal(syscall.SIGCONT)
 	north.kill()
 	file := c.nodeFile("north", policy)
 	before := siteStatus(t, file)
 	north = start(t, "teacher north", binary("teacher"), "--config", file)
 	north.awaitLog("joined", nil)
-	student.signal(syscall.SIGCONT)
+	testkit.Must(t, os.Remove(trapped))
 	north.awaitLog("round refused", func(l clustertest.Line) bool {
 		return strings.Contains(l.Text, "own limit on dataset "+dataset)
 	})

@@ -242,9 +242,21 @@ func (a *Auditor) Found() Found {
 	return f
 }
 
-// End ends the auditor after all faults: it reads every release once more.
+// End ends the auditor after all faults: it reads every release once more. While etcd is away or slow it tries again,
+// until ctx ends.
 func (a *Auditor) End(ctx context.Context) (Found, error) {
 	a.stop()
+	for {
+		found, err := a.readAll(ctx)
+		if err == nil || ctx.Err() != nil {
+			return found, err
+		}
+		pause(ctx)
+	}
+}
+
+// readAll reads all ledgers and, again, every release.
+func (a *Auditor) readAll(ctx context.Context) (Found, error) {
 	store := a.connect(ctx)
 	if store == nil {
 		return Found{}, errors.New("etcd is away at the end")

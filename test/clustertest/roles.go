@@ -86,8 +86,9 @@ func serveEtcd(ctx context.Context, folder, at, cluster string) error {
 }
 
 // serveTrapped is the real aggregator with hooks. Before and after a charge it looks for a file before or after in
-// traps, which tells it to stop or kill itself there. It removes the file, and names the round in a file trapped. It
-// also writes how many votes it counted for each query of a round, which releases do not show.
+// traps, which tells it to stop or kill itself there, or to wait. It removes the file, and names the round in a file
+// trapped; if it waits, then until that file is removed. It also writes how many votes it counted for each query of a
+// round, which releases do not show.
 func serveTrapped(ctx context.Context, path, traps string) error {
 	config, err := aggregator.LoadConfig(path)
 	if err != nil {
@@ -109,7 +110,15 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 			if err != nil || os.Remove(file) != nil {
 				return
 			}
-			_ = os.WriteFile(filepath.Join(traps, "trapped"), fmt.Appendf(nil, "%s %d", run, round), 0o600)
+			trapped := filepath.Join(traps, "trapped")
+			_ = os.WriteFile(trapped, fmt.Appendf(nil, "%s %d", run, round), 0o600)
+			if string(how) == "wait" {
+				for err == nil {
+					time.Sleep(5 * time.Millisecond)
+					_, err = os.Stat(trapped)
+				}
+				return
+			}
 			s := syscall.SIGSTOP
 			if string(how) == "kill" {
 				s = syscall.SIGKILL
@@ -136,7 +145,7 @@ func serveTrapped(ctx context.Context, path, traps string) error {
 	return errors.Join(server.Serve(ctx), server.Close())
 }
 
-// Trap makes an aggregator in role [Trapped] stop or kill itself before or after its next charge.
+// Trap makes an aggregator in role [Trapped] stop or kill itself, or wait, before or after its next charge.
 func Trap(traps, when, how string) error {
 	file := filepath.Join(traps, when)
 	return errors.Join(os.WriteFile(file+".new", []byte(how), 0o600), os.Rename(file+".new", file))

@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
-	"time"
 )
 
 // dataset is the name of the dataset in all these clusters, siteTeachers the number of teachers at each of their two
@@ -28,10 +29,10 @@ const (
 type cluster struct {
 	t       *testing.T
 	dir     string
-	address string // of the aggregator
-	paced   string // slow address for students, to make rounds last
-	etcd    string // the `etcd:` part of its configuration
-	next    int    // numbers configuration files
+	address string       // of the aggregator
+	paced   string       // slow address for students, to make rounds last
+	etcd    string       // the `etcd:` part of its configuration
+	next    atomic.Int64 // numbers configuration files, also of parallel cases
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -61,8 +62,7 @@ func (c *cluster) write(name string, fields settings, changes ...settings) strin
 			fmt.Fprintf(&b, "%s: %s\n", key, fields[key])
 		}
 	}
-	c.next++
-	path := filepath.Join(c.dir, fmt.Sprintf("%s-%d.yaml", name, c.next))
+	path := filepath.Join(c.dir, fmt.Sprintf("%s-%d.yaml", name, c.next.Add(1)))
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		c.t.Fatal(err)
 	}

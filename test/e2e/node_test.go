@@ -95,8 +95,10 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 				l.Round, l.Teachers, siteTeachers)
 		}
 	}
+	student.signal(syscall.SIGSTOP) // so that the run is not over before the node is back
 	south = c.startNode("south")
 	south.awaitLog("joined", nil)
+	student.signal(syscall.SIGCONT)
 	c.checkRejoined("south", j, before, south)
 	r := finish(t, student, out, j)
 	if r.TeachersLeast != siteTeachers {

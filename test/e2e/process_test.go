@@ -3,6 +3,9 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +76,22 @@ func (p *process) signal(s syscall.Signal) {
 	if err := p.Cmd.Process.Signal(s); err != nil {
 		p.t.Fatalf("send %v to %s: %v", s, p.name, err)
 	}
+}
+
+// hasOpen reports whether a process has a file open.
+func (p *process) hasOpen(path string) bool {
+	p.t.Helper()
+	if runtime.GOOS != "linux" {
+		p.t.Skip("open files are in /proc")
+	}
+	file, err := os.Stat(path)
+	testkit.Must(p.t, err)
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
+	testkit.Must(p.t, err)
+	return slices.ContainsFunc(open, func(name string) bool {
+		info, err := os.Stat(name)
+		return err == nil && os.SameFile(info, file)
+	})
 }
 
 // killed reports whether SIGKILL ended the process.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
@@ -16,15 +16,25 @@ import (
 // is back, and the round is charged once, at the aggregator and in the site's own ledger.
 func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 	t.Parallel()
+	// With this many times the rows, the sum takes a second or so. On a busy machine it may be over before it is
+	// noticed.
+	for times := 12; !killedInASum(t, times); times *= 4 {
+		if t.Logf("the sum of %d times the rows was over before the kill", times); times > 500 {
+			t.FailNow()
+		}
+	}
+}
+
+// killedInASum is the test with a table of a size. It reports whether the node was killed before its sum was over.
+func killedInASum(t *testing.T, times int) bool {
 	c := newCluster(t)
 	aggregator := c.startAggregator(c.aggregatorFile())
 	aggregator.awaitLog("listening", nil)
 	_, audited := c.audit(c.embeddedEndpoint())
-	// With many times the rows, the sum takes a second or more.
 	rows := testkit.Read(t, built.north)
 	header, rest, _ := bytes.Cut(rows, []byte("\n"))
 	large := filepath.Join(c.dir, "large.csv")
-	testkit.Must(t, os.WriteFile(large, append(append(header, '\n'), bytes.Repeat(rest, 12)...), 0o600))
+	testkit.Must(t, os.WriteFile(large, append(append(header, '\n'), bytes.Repeat(rest, times)...), 0o600))
 	policy := filepath.Join(c.dir, "policy.yaml")
 	testkit.Must(t, os.WriteFile(policy, fmt.Appendf(nil, "datasets:\n  - {name: %s, epsilon: 20, delta: 1e-4, "+
 		"pipelines: [embed], approval: automatic}\n", dataset), 0o600))
@@ -37,11 +47,18 @@ func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 	j := job{name: "streamed", changes: settings{"pipeline": "embed", "warm_start": "", "pategan": "",
 		"embed": "{quorum: 1, features: {waves: 2000}, fit: {steps: 20, batch: 32}}"}}
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
-	south.awaitLog("answered", nil) // the other one was asked, too
-	time.Sleep(100 * time.Millisecond)
+	reading := false
+	north.await("it to read its table", func() bool {
+		north.signal(syscall.SIGSTOP)
+		reading = north.hasOpen(large)
+		if !reading {
+			north.signal(syscall.SIGCONT)
+		}
+		return reading || len(north.logged("answered")) > 0
+	})
 	north.kill()
-	if len(north.logged("answered")) > 0 {
-		t.Fatal("the sum was over before the kill; give the node more rows")
+	if !reading {
+		return false
 	}
 	if s := siteStatus(t, file); len(s.Runs) > 0 && s.Runs[0].Charges > 0 {
 		t.Errorf("the site's ledger was charged before the answer: %+v", s)
@@ -59,6 +76,7 @@ func TestANodeThatStreamsIsKilledInTheMiddleOfASum(t *testing.T) {
 		t.Errorf("the state folder has %v (%v)", left, err)
 	}
 	stop(north, south, aggregator)
+	return true
 }
 
 // A run whose last stage a streaming node cannot answer ends before its first round is charged, at the aggregator and

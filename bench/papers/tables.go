@@ -62,7 +62,7 @@ func pateGAN() Table {
 			"implementations, figures of the authors' published notebook",
 		Note: "theirs take for each classifier the best of several runs, and all six break their privacy claim; " +
 			"ours are means over runs with a proven guarantee. Their credit training rows are the complete set; " +
-			"ours, a public part of it, are a quarter as many. The paper's epsilon depends on the votes, and it " +
+			"ours, a public part of it, are a twelfth as many. The paper's epsilon depends on the votes, and it " +
 			"does not hide that",
 		Epsilon: 1, Delta: 1e-5,
 		Sets: []Set{

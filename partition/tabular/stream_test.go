@@ -158,7 +158,7 @@ func TestStreamsAreTheirTables(tb *testing.T) {
 		path := forms[form](t, dir, header, rows)
 		want, wrong := Read(s, path, o)
 		got, err := streamed(s, path, o, root)
-		if fmt.Sprint(err) != fmt.Sprint(wrong) {
+		if fmt.Sprint(err) != fmt.Sprint(wrong) && !foundAtOpening(err, wrong) {
 			t.Fatalf("the stream's error is\n%v\nand the table's\n%v", err, wrong)
 		}
 		if err == nil {
@@ -167,6 +167,21 @@ func TestStreamsAreTheirTables(tb *testing.T) {
 		if tb.Failed() {
 			t.Fatal("not the same")
 		}
+	})
+}
+
+// foundAtOpening tells whether a stream's errors are those of the columns of its parts, and the table also has wrong
+// cells. A stream opens all parts before it reads rows, so it does not come to these cells. A table reads its parts
+// one after the other, and no further than to the tenth wrong one.
+func foundAtOpening(stream, table error) bool {
+	var opened, read *WrongParts
+	var cells *Violations
+	if !errors.As(stream, &opened) || !errors.As(table, &read) || errors.As(stream, &cells) ||
+		!errors.As(table, &cells) {
+		return false
+	}
+	return read.Unread > 0 || !slices.ContainsFunc(opened.Wrong, func(wrong error) bool {
+		return !strings.Contains(table.Error(), wrong.Error())
 	})
 }
 

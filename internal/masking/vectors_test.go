@@ -26,7 +26,7 @@ type octets []byte
 func (o octets) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(o)), nil }
 
 // vectors are one round of five members, each with two partners. The third is lost. They are for other implementations
-// to check; docs/masked.md describes them.
+// to check; docs/masked-protocol.md describes them.
 type vectors struct {
 	Run       string         `json:"run"`
 	Spec      octets         `json:"spec_sha256"`

@@ -2,7 +2,7 @@
 """Checks the output folder of a run without Conclave: verify.py DIR ca.crt
 
 Exit code 0: all checks passed. 1: a check failed, and a line says which. It does not check what releases cost
-(mechanisms, accountant, epsilon_spent): see privacy.md.
+(mechanisms, accountant, epsilon_spent): see privacy-accounting.md.
 """
 import base64, calendar, datetime, hashlib, json, os, sys
 from cryptography import x509

@@ -24,7 +24,7 @@ func python(t *testing.T) string {
 	return ""
 }
 
-// The independent program of docs/privacy.md gives the same results.
+// docs/verify.py, which shares no code with Conclave, gives the same results.
 func TestAnotherProgramVerifies(t *testing.T) {
 	t.Parallel()
 	name := python(t)

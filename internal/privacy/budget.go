@@ -12,10 +12,10 @@ type Budget struct {
 	Epsilon float64 `json:"epsilon" yaml:"epsilon"`
 	// Delta is the probability that the bound may fail, far below one over the number of units. Required.
 	Delta float64 `json:"delta" yaml:"delta"`
-	// Filter is the rule by which releases add up (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and
-	// charges Poisson samples as if everybody took part. `rdp` charges samples as samples and Gaussian noise a little
-	// more. `pld` is the tightest, for a dataset of one run whose plan says beforehand what it will release. Default:
-	// `gdp`.
+	// Filter is the rule by which releases add up (docs/privacy-accounting.md#adding-up). `gdp` is exact for Gaussian
+	// noise and charges Poisson samples as if everybody took part. `rdp` charges samples as samples and Gaussian noise
+	// a little more. `pld` is the tightest, for a dataset of one run whose plan says beforehand what it will
+	// release. Default: `gdp`.
 	Filter Filter `json:"filter,omitempty" yaml:"filter"`
 	// Overlap is the number of sites at which one privacy unit may be, 2 or more; 0 if it is at one. See
 	// [Budget.WithOverlap].

@@ -118,7 +118,7 @@ type Privacy struct {
 	// configuration sets this.
 	Dataset *DatasetBudget `yaml:"dataset"`
 	// Records is the **public** number of privacy units at all sites, for the default of `delta` and for a warning
-	// (docs/privacy.md#warnings) if delta is above one over it. Do not count it in the data. 0 means not known.
+	// (docs/privacy-figures.md#warnings) if delta is above one over it. Do not count it in the data. 0 means not known.
 	Records int `yaml:"records"`
 }
 

@@ -40,9 +40,9 @@ type Dataset struct {
 	Epsilon float64 `yaml:"epsilon"`
 	// Delta is the probability that the limit's bound may fail. Required.
 	Delta float64 `yaml:"delta"`
-	// Filter is the rule that adds up releases (docs/privacy.md#adding-up). `gdp` is exact for Gaussian noise and
-	// counts Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed once a
-	// round was charged. `pld` would need a plan of all future runs. Default: `gdp`.
+	// Filter is the rule that adds up releases (docs/privacy-accounting.md#adding-up). `gdp` is exact for Gaussian
+	// noise and counts Poisson samples (`dpgan`, `dp-mlp`) as all records; `rdp` counts samples as samples. It is fixed
+	// once a round was charged. `pld` would need a plan of all future runs. Default: `gdp`.
 	Filter privacy.Filter `yaml:"filter"`
 	// Pipelines lists the pipelines whose questions are answered. The student states the pipeline of a run, and the
 	// node checks the run's questions against it (docs/site-ledger.md#what-each-pipeline-and-stage-asks). Required.

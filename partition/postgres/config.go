@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config says which database to ask, and what. Set it instead of `data`; docs/data-sources.md#postgresql shows how.
+// Config says which database to ask, and what. Set it instead of `data`; docs/data-database.md shows how.
 // The node reads the rows once, when it starts, unless `stream` or `pushdown` is set.
 type Config struct {
 	// DSNFile is the path of a file with the connection string on one line: a URL such as
@@ -26,7 +26,7 @@ type Config struct {
 	// Timeout is the longest that a query or a connection attempt may take. Use more for many millions of rows, less to
 	// spare a database that others use.
 	Timeout time.Duration `yaml:"timeout"`
-	// Pushdown has the database count for each question (docs/data-sources.md#the-database-counts), and no row leaves
+	// Pushdown has the database count for each question (docs/data-database.md#the-database-counts), and no row leaves
 	// it. The node then answers only the pipeline `marginals` and the figure of quality. Default: false.
 	Pushdown bool `yaml:"pushdown"`
 }

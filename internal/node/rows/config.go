@@ -33,8 +33,8 @@ type Records struct {
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data.
 	SQL postgres.Config `yaml:"sql"`
 	// Stream reads the rows from the disk or the database for each question, instead of keeping them in memory, for
-	// tables of any size (docs/data-sources.md#tables-that-do-not-fit-into-memory). The node writes the records of its
-	// teachers to the disk when a run trains (docs/data-sources.md#records-on-the-disk). It refuses boosting and
+	// tables of any size (docs/data-streams.md). The node writes the records of its
+	// teachers to the disk when a run trains (docs/data-streams.md#records-on-the-disk). It refuses boosting and
 	// weights by regression; from `sql` it answers only sums of all records (`marginals`, `embed`, the figure of
 	// quality). Default: false.
 	Stream bool `yaml:"stream"`

@@ -76,11 +76,12 @@ func dpganLines() []group {
 		}
 	}
 	for i := range lines {
-		if l := &lines[i]; l.images && !l.alone {
+		l := &lines[i]
+		if l.images && !l.alone {
 			l.paper = papers.Must("dpgan", l.data, l.epsilon, "accuracy", "step schedule")
 		}
-		if !strings.Contains(lines[i].name, "-warm-") {
-			lines[i].fields += "warm_start: {embed: 0}\n" // embed measures these
+		if !strings.Contains(l.fields, "warm_start:") {
+			l.fields += "warm_start: {embed: 0}\n" // embed measures these
 		}
 	}
 	return asLines("dpgan", rowsWorth, lines) // of one teacher: they divide records that DPGAN takes together

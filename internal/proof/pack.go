@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -109,4 +111,14 @@ func about(name string) string {
 		return "the report"
 	}
 	return "synthetic images"
+}
+
+// OwnAuthority returns the file with the certificate of the authority that a run on one machine keeps in its output
+// folder. It is empty for other runs.
+func OwnAuthority(folder string) string {
+	path := filepath.Join(folder, "state", "certs", "ca.crt")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }

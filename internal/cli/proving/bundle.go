@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -68,7 +67,7 @@ func bundle(from, out, format string) error {
 	}
 	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
 	check := "the recipient checks it with: conclave verify " + out
-	if own := filepath.Join(from, "state", "certs", "ca.crt"); exists(own) {
+	if own := proof.OwnAuthority(from); own != "" {
 		fmt.Printf("%s\nthis run on one machine has an authority of its own: to prove that nobody changed the files "+
 			"on the way, also give the recipient %s, by another way, for --authority\n", check, own)
 	} else {
@@ -78,9 +77,4 @@ func bundle(from, out, format string) error {
 		fmt.Println("a signature is missing; run conclave verify to see whose")
 	}
 	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/proof"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/run/results"
 )
@@ -67,10 +68,7 @@ func show(result *results.Result, format string) error {
 	me, files := invocation(), result.Outputs
 	fmt.Println("next:")
 	folder := filepath.Dir(files["certificate"])
-	authority := filepath.Join(folder, "state", "certs", "ca.crt") // of a run on one machine
-	if _, err := os.Stat(authority); err != nil {
-		authority = "ca.crt"
-	}
+	authority := cmp.Or(proof.OwnAuthority(folder), "ca.crt")
 	fmt.Printf("  %s verify %s --authority %s\n", me, folder, authority)
 	fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, folder)
 	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])

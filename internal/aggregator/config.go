@@ -97,7 +97,7 @@ type DatasetConfig struct {
 	// one person at once, and costs quality if persons have many. Default: `record`.
 	Unit string `yaml:"unit"`
 	// Overlap is the number of sites at which one privacy unit may be, 1 to 1000. Noise grows with it: see
-	// docs/privacy-mechanisms.md#a-person-at-several-sites. It never changes. Runs state the same in `privacy.overlap`.
+	// docs/privacy-overlap.md. It never changes. Runs state the same in `privacy.overlap`.
 	// Default: `1`, and the sites' units are disjoint.
 	Overlap int `yaml:"overlap"`
 	// Study is the path of the study.yaml that all runs must belong to, word for word by its SHA-256: see

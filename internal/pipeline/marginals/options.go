@@ -31,7 +31,7 @@ type Options struct {
 	// few records for the noise, and at most 8 in a wide table.
 	Cells int `yaml:"cells"`
 	// Size is the largest number of cells that all tables of the model have together. With more, more pairs fit in,
-	// and the fit takes longer. The tables of the hidden column of a wide table (docs/marginals.md#wide-tables) do not
+	// and the fit takes longer. The tables of the hidden column of a wide table (docs/marginals-wide.md) do not
 	// count.
 	Size int `yaml:"size"`
 	// Steps is the largest number of steps of each fit.

@@ -108,8 +108,8 @@ func Parse(raw []byte) (Certificate, error) {
 	}
 	if line := differingLine(raw, canonical); line > 0 {
 		return Certificate{}, fmt.Errorf(
-			"%w: line %d was changed: keys must appear once, spelled and ordered as in docs/formats.md, without "+
-				"extra white space; get the file again", ErrCertificate, line)
+			"%w: line %d was changed: keys must appear once, spelled and ordered as in docs/formats-ledger.md, "+
+				"without extra white space; get the file again", ErrCertificate, line)
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func TestAModelOfImages(t *testing.T) {
 	}
 }
 
-// Another program computes a convolutional network from the file as docs/formats.md describes.
+// Another program computes a convolutional network from the file as docs/formats-model.md describes.
 func TestConvolutionFileIsAsDocumented(t *testing.T) {
 	m, dir := smallConvolution(t), filepath.Join(t.TempDir(), "model")
 	testkit.Must(t, m.Save(dir))

@@ -68,7 +68,7 @@ func TestDenseModelFileIsAsBefore(t *testing.T) {
 	}
 }
 
-// Another program computes the network from the file as docs/formats.md describes: weights of shape [outputs,
+// Another program computes the network from the file as docs/formats-model.md describes: weights of shape [outputs,
 // inputs], leaky rectifiers between layers.
 func TestWeightsFileIsAsDocumented(t *testing.T) {
 	m, dir := testModel(t, 0.7, 0.3), filepath.Join(t.TempDir(), "model")

@@ -227,7 +227,7 @@ func (x *FetchRosterResponse) GetRequestKey() string {
 	return ""
 }
 
-// SignedRoster is a roster in the form of docs/formats.md. Readers check the signature; they do not trust the
+// SignedRoster is a roster in the form of docs/formats-state.md. Readers check the signature; they do not trust the
 // aggregator.
 type SignedRoster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -59,6 +59,8 @@ type Problem struct {
 	Classes int
 	// Teachers is the number of teachers of the run.
 	Teachers int
+	// Records is the public number of records, or of units; 0 if the run does not state one.
+	Records int
 	// Seed makes training repeatable. Noise never depends on it.
 	Seed uint64
 }

@@ -5,8 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition/encode"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 // A column that follows from another is recognized in nearly every draw of the noise. Otherwise a ninth of the
@@ -44,6 +47,23 @@ func TestColumnsThatFollowAreFound(t *testing.T) {
 		}
 		if found < c.from || found > c.upTo {
 			t.Errorf("%s: found in %d of 200 draws, want %d to %d", name, found, c.from, c.upTo)
+		}
+	}
+}
+
+func TestFewRecordsHaveLargerCells(t *testing.T) {
+	for _, c := range []struct{ fine, cells, records, want int }{
+		{0, 32, 0, 256}, {0, 32, 2001, 256}, {0, 32, 2000, 64}, {0, 100, 2000, 100}, {40, 32, 2000, 40},
+	} {
+		o := DefaultOptions()
+		o.Fine, o.Cells = c.fine, c.cells
+		testkit.Must(t, o.Validate())
+		tr := newTraining(&o, pipeline.Problem{
+			Encoder: encode.New(partitiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n")),
+			Classes: 1, Records: c.records,
+		}).(*training)
+		if got := tr.Chosen().(Options).Fine; got != c.want {
+			t.Errorf("fine %d, cells %d and %d records: %d cells, want %d", c.fine, c.cells, c.records, got, c.want)
 		}
 	}
 }

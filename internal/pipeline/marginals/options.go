@@ -25,7 +25,8 @@ type Options struct {
 	// Columns is the share of the squared budget that the first sum costs; the other two sums divide the rest equally.
 	// More gives better cells and better single columns, less gives better pairs.
 	Columns float64 `yaml:"columns"`
-	// Fine is the largest number of cells that a number has in the first sum.
+	// Fine is the largest number of cells that a number has in the first sum. Noise hides small cells if records are
+	// few: 0 takes 64 if `privacy.records` is at most 2,000, otherwise 256, and at least `cells`.
 	Fine int `yaml:"fine"`
 	// Cells is the largest number of cells that a number has in pairs, at most `fine`. There are fewer if there are
 	// few records for the noise, and at most 8 in a wide table.
@@ -38,9 +39,30 @@ type Options struct {
 	Steps int `yaml:"steps"`
 }
 
-// DefaultOptions suit tables of some thousand rows and more.
+const (
+	// manyCells and fewCells are the cells of a number in the first sum with many and with few records.
+	manyCells = 256
+	fewCells  = 64
+	// fewRecords is the largest public number of records that counts as few.
+	fewRecords = 2_000
+)
+
+// chosen returns the options with the cells of the first sum chosen, if they are unset. The number of records is
+// the public one of the run, 0 if it has none.
+func (o Options) chosen(records int) Options {
+	if o.Fine == 0 {
+		o.Fine = manyCells
+		if records > 0 && records <= fewRecords {
+			o.Fine = fewCells
+		}
+		o.Fine = max(o.Fine, o.Cells)
+	}
+	return o
+}
+
+// DefaultOptions choose the cells by the number of records.
 func DefaultOptions() Options {
-	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Fine: 256, Cells: 32, Size: 1 << 17, Steps: 300}
+	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Cells: 32, Size: 1 << 17, Steps: 300}
 }
 
 // Validate reports every option that cannot work.
@@ -48,9 +70,11 @@ func (o Options) Validate() error {
 	c := pipeline.NewChecks("marginals")
 	c.Rounds(o.Quorum, o.Deadline)
 	c.Between("columns", o.Columns, 0.01, 0.9)
-	c.Between("fine", float64(o.Fine), 2, 4096)
+	if o.Fine != 0 {
+		c.Between("fine", float64(o.Fine), 2, 4096)
+		c.Check(o.Cells <= o.Fine, "cells: %d are more than the %d of fine; lower it", o.Cells, o.Fine)
+	}
 	c.Between("cells", float64(o.Cells), 2, 256)
-	c.Check(o.Cells <= o.Fine, "cells: %d are more than the %d of fine; lower it", o.Cells, o.Fine)
 	c.Between("size", float64(o.Size), 16, 1<<24)
 	c.Between("steps", float64(o.Steps), 1, 100_000)
 	return c.Err()

@@ -22,6 +22,7 @@ const example = "flchain"
 type dataset struct {
 	schemaPath, trainPath, testPath string
 	train, test                     *table
+	records                         int // at the sites, as runs state it
 }
 
 // openAll reads the data sets of groups, the example by way of a copy in scratch. One that is
@@ -90,6 +91,16 @@ func open(g group, dir, scratch string) (*dataset, error) {
 	if d.trainPath, d.train, err = read(cmp.Or(g.train, "train")); err != nil {
 		return nil, err
 	}
+	d.records = roundedUp(d.train.Len())
 	d.testPath, d.test, err = read(cmp.Or(g.test, "test"))
 	return d, err
+}
+
+// roundedUp is the next larger number of one digit and zeros: what a run may say of its number of records.
+func roundedUp(records int) int {
+	digit := 1
+	for digit*10 <= records {
+		digit *= 10
+	}
+	return (records/digit + 1) * digit
 }

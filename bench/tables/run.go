@@ -110,7 +110,7 @@ func (a *attempt) text() ([]byte, error) {
 	}
 	fields := map[string]any{
 		"name": "measured", "schema": a.data.schemaPath, "seed": a.seed, "pipeline": a.pipeline, "data": rows,
-		"privacy":  map[string]any{"epsilon": a.epsilon, "delta": a.delta, "records": publicNumber(a.data.train.Len())},
+		"privacy":  map[string]any{"epsilon": a.epsilon, "delta": a.delta, "records": a.data.records},
 		"teachers": max(sites, a.teachers),
 		"release":  map[string]any{"rows": a.group.rows, "private": !a.notPrivate},
 	}
@@ -130,15 +130,6 @@ func (a *attempt) text() ([]byte, error) {
 		}
 	}
 	return json.Marshal(fields)
-}
-
-// publicNumber is what a run may say of its number of records: the next number above with one digit.
-func publicNumber(records int) int {
-	digit := 1
-	for digit*10 <= records {
-		digit *= 10
-	}
-	return (records/digit + 1) * digit
 }
 
 // over puts YAML over fields, field by field.

@@ -16,8 +16,8 @@ func ClassesOf(schema *partition.Schema) int { return max(1, len(schema.Classes(
 // Problem is the learning problem of the run.
 func (s *Spec) Problem(schema *partition.Schema) pipeline.Problem {
 	return pipeline.Problem{
-		Run: s.Name, Encoder: encode.New(schema), Classes: ClassesOf(schema), Teachers: s.Teachers, Records: s.Privacy.Records,
-		Seed: s.Seed,
+		Run: s.Name, Encoder: encode.New(schema), Classes: ClassesOf(schema), Teachers: s.Teachers,
+		Records: s.Privacy.Records, Seed: s.Seed,
 	}
 }
 

@@ -58,10 +58,8 @@ func TestFewRecordsHaveLargerCells(t *testing.T) {
 		o := DefaultOptions()
 		o.Fine, o.Cells = c.fine, c.cells
 		testkit.Must(t, o.Validate())
-		tr := newTraining(&o, pipeline.Problem{
-			Encoder: encode.New(partitiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n")),
-			Classes: 1, Records: c.records,
-		}).(*training)
+		schema := partitiontest.Schema(t, "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n")
+		tr := newTraining(&o, pipeline.Problem{Encoder: encode.New(schema), Classes: 1, Records: c.records})
 		if got := tr.Chosen().(Options).Fine; got != c.want {
 			t.Errorf("fine %d, cells %d and %d records: %d cells, want %d", c.fine, c.cells, c.records, got, c.want)
 		}

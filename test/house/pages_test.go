@@ -19,9 +19,9 @@ var notYetShort = []string{
 	"boosting.md", "calculator.md", "dpgan.md", "embed.md", "formats.md", "gpate.md", "marginals.md", "masked.md",
 	"masked-protocol.md", "privacy-accounting.md", "privacy-checks.md", "privacy-limits.md", "privacy-mechanisms.md",
 	"weights.md",
-	"approvals.md", "data-sources.md", "extending.md", "faults.md", "for-auditors.md", "for-data-protection.md",
+	"approvals.md", "data-sources.md", "extending.md", "for-auditors.md", "for-data-protection.md",
 	"for-site-it.md", "kubernetes-install.md", "kubernetes-study.md", "kubernetes.md", "report-parts.md",
-	"site-ledger.md", "sites-policy.md", "troubleshooting.md", "tutorial-data-scientist.md", "tutorial-study.md",
+	"tutorial-data-scientist.md", "tutorial-study.md",
 }
 
 // A page of docs is at most two screens long.

@@ -20,7 +20,7 @@ var notYetShort = []string{
 	"masked-protocol.md", "privacy-accounting.md", "privacy-checks.md", "privacy-limits.md", "privacy-mechanisms.md",
 	"weights.md",
 	"approvals.md", "data-sources.md", "extending.md", "for-auditors.md", "for-data-protection.md",
-	"for-site-it.md", "kubernetes-install.md", "kubernetes.md", "report-parts.md",
+	"for-site-it.md", "report-parts.md",
 	"tutorial-data-scientist.md", "tutorial-study.md",
 }
 

@@ -19,8 +19,8 @@ var notYetShort = []string{
 	"boosting.md", "calculator.md", "dpgan.md", "embed.md", "formats.md", "gpate.md", "marginals.md", "masked.md",
 	"masked-protocol.md", "privacy-accounting.md", "privacy-checks.md", "privacy-limits.md", "privacy-mechanisms.md",
 	"weights.md",
-	"approvals.md", "extending.md", "for-auditors.md", "for-data-protection.md",
-	"for-site-it.md", "report-parts.md",
+	"extending.md", "for-auditors.md",
+	"report-parts.md",
 	"tutorial-data-scientist.md", "tutorial-study.md",
 }
 

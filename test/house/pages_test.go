@@ -19,8 +19,6 @@ var notYetShort = []string{
 	"boosting.md", "calculator.md", "dpgan.md", "embed.md", "formats.md", "gpate.md", "marginals.md", "masked.md",
 	"masked-protocol.md", "privacy-accounting.md", "privacy-checks.md", "privacy-limits.md", "privacy-mechanisms.md",
 	"weights.md",
-	"extending.md",
-	"report-parts.md",
 	"tutorial-data-scientist.md", "tutorial-study.md",
 }
 

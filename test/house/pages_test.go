@@ -19,7 +19,6 @@ var notYetShort = []string{
 	"boosting.md", "calculator.md", "dpgan.md", "embed.md", "formats.md", "gpate.md", "marginals.md", "masked.md",
 	"masked-protocol.md", "privacy-accounting.md", "privacy-checks.md", "privacy-limits.md", "privacy-mechanisms.md",
 	"weights.md",
-	"tutorial-study.md",
 }
 
 // A page of docs is at most two screens long.

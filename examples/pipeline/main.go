@@ -4,7 +4,7 @@
 //	go run ./examples/pipeline --out ten
 //
 // kind.go is what nodes compute, pipeline.go what the student does, and main registers both with
-// one line. docs/extending.md walks through it.
+// one line. docs/pipeline-parts.md walks through it.
 package main
 
 import (

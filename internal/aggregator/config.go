@@ -57,9 +57,9 @@ type Config struct {
 	// Then that run goes to the end of the queue. With less, the others begin sooner. With too little, runs that wait
 	// for approvals move from worker to worker.
 	QuorumPatience time.Duration `yaml:"quorum_patience"`
-	// MaxConnections is the number of connections that one certificate may have at the same time, each with up to
-	// 250 KiB of memory. A node has one, and so has a student or worker for each run. If a site
-	// has more nodes under one certificate, the others cannot connect; see docs/hostile-nodes.md.
+	// MaxConnections is the number of connections that one certificate may have at the same time. Each takes memory. A
+	// node has one, and so has a student or worker for each run. If a site has more nodes under one certificate, the
+	// others cannot connect; see docs/hostile-nodes.md.
 	MaxConnections int `yaml:"max_connections"`
 	// MaxOpenRuns is the number of runs that one student may have open at the same time.
 	MaxOpenRuns int `yaml:"max_open_runs"`

@@ -24,6 +24,7 @@ var pages = []struct {
 	{"docs/config-aggregator.md", "aggregator.yaml", aggregatorYAML},
 	{"docs/config-teacher.md", "teacher.yaml", teacherYAML},
 	{"docs/config-student.md", "student.yaml", studentYAML},
+	{"docs/config-shared.md", "several roles", sharedYAML},
 	{"docs/config-policy.md", "policy.yaml", policyYAML},
 	{"docs/config-study.md", "study.yaml", studyYAML},
 }

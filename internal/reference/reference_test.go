@@ -77,6 +77,8 @@ func TestPagesOfRoles(t *testing.T) {
 			t.Errorf("no row begins with %s", row.want)
 		}
 	}
+	parts, err := sharedYAML(c)
+	testkit.Must(t, err)
 	for _, file := range []struct {
 		make func(*comments) (string, error)
 		of   reflect.Type
@@ -87,9 +89,29 @@ func TestPagesOfRoles(t *testing.T) {
 	} {
 		text, err := file.make(c)
 		testkit.Must(t, err)
+		text += parts
 		for _, name := range tags(file.of) {
 			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") {
 				t.Errorf("%v: no row has %s", file.of, name)
+			}
+		}
+	}
+}
+
+// The page of shared parts holds for every role that has them.
+func TestSharedPartsAreEqual(t *testing.T) {
+	c := &comments{root: root, packages: map[string]map[string]string{}}
+	want, err := sharedYAML(c)
+	testkit.Must(t, err)
+	for role, make := range map[string]func(*comments) (string, error){
+		"node":    configuration(node.DefaultConfig, validateDatabase, shared),
+		"student": configuration(student.DefaultConfig, validateWorker, shared),
+	} {
+		text, err := make(c)
+		testkit.Must(t, err)
+		for _, part := range strings.Split("\n"+strings.TrimSpace(text), "\n## ")[1:] {
+			if !strings.Contains(want, part) {
+				t.Errorf("%s has another part %s", role, part)
 			}
 		}
 	}

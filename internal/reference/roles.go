@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/aggregator"
@@ -12,15 +13,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 )
 
-// The files of the roles, of a site's policy and of a study.
+// sharedParts are the parts that files of several roles have alike. They are on one page.
+var sharedParts = []string{"tls", "http", "traces", "log"}
+
+// The files of the roles, their shared parts, a site's policy and a study.
 var (
-	aggregatorYAML = configuration(aggregator.DefaultConfig, aggregator.Config.Validate, true)
-	teacherYAML    = configuration(node.DefaultConfig, validateDatabase, true)
-	studentYAML    = configuration(student.DefaultConfig, validateWorker, true)
+	aggregatorYAML = configuration(aggregator.DefaultConfig, aggregator.Config.Validate, ownParts)
+	teacherYAML    = configuration(node.DefaultConfig, validateDatabase, ownParts)
+	studentYAML    = configuration(student.DefaultConfig, validateWorker, ownParts)
+	sharedYAML     = configuration(aggregator.DefaultConfig, aggregator.Config.Validate, shared)
 	policyYAML     = configuration(func() sitepolicy.Policy { return sitepolicy.Policy{} },
-		func(p sitepolicy.Policy) error { return p.Validate() }, false)
+		func(p sitepolicy.Policy) error { return p.Validate() }, oneTable)
 	studyYAML = configuration(func() study.Study { return *study.Default() },
-		func(s study.Study) error { return s.Validate() }, false)
+		func(s study.Study) error { return s.Validate() }, oneTable)
 )
 
 // validateDatabase also checks the fields of a node that reads a database.
@@ -35,8 +40,17 @@ func validateWorker(c student.Config) error {
 	return c.Validate()
 }
 
-// configuration makes the tables of a file: one for all fields, or if apart is set, one for each part.
-func configuration[T any](defaults func() T, validate func(T) error, apart bool) func(*comments) (string, error) {
+// layout says which tables of a file are written.
+type layout int
+
+const (
+	oneTable layout = iota // one table for all fields
+	ownParts               // one for each part, without the shared ones
+	shared                 // only the shared parts
+)
+
+// configuration makes the tables of a file.
+func configuration[T any](defaults func() T, validate func(T) error, how layout) func(*comments) (string, error) {
 	return func(c *comments) (string, error) {
 		w := &writer{comments: c,
 			defaults: func() reflect.Value {
@@ -45,14 +59,18 @@ func configuration[T any](defaults func() T, validate func(T) error, apart bool)
 			},
 			validate: func(root reflect.Value) error { return validate(root.Interface().(T)) },
 		}
-		t, err := w.fields(reflect.TypeFor[T](), start(""), apart)
-		if err != nil || !apart {
+		t, err := w.fields(reflect.TypeFor[T](), start(""), how != oneTable)
+		if err != nil || how == oneTable {
 			return t.String(), err
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "## Fields of the process\n\n%s", t)
+		if how == ownParts {
+			fmt.Fprintf(&b, "## Fields of the process\n\n%s", t)
+		}
 		for _, below := range t.below {
-			write(&b, "##", below)
+			if slices.Contains(sharedParts, below.path) == (how == shared) {
+				write(&b, "##", below)
+			}
 		}
 		return b.String(), nil
 	}

@@ -16,8 +16,8 @@ type Data struct {
 	// Site is the name of the site; each name appears once. If the schema has a column of role site, the site gets only
 	// the rows that name it. Required.
 	Site string `yaml:"site"`
-	// File is a CSV file, plain or gzipped; a Parquet file (docs/data-sources.md); a sheet of an .xlsx workbook
-	// (docs/data-sources.md#workbooks); a folder or a pattern of parts (docs/data-sources.md#parts); or the idx file of
+	// File is a CSV file, plain or gzipped; a Parquet file (docs/data-files.md#parquet); a sheet of an .xlsx workbook
+	// (docs/data-files.md#workbooks); a folder or a pattern of parts (docs/data-files.md#parts); or the idx file of
 	// images with that of their labels next to it (docs/schema.md#images). Required.
 	File string `yaml:"file"`
 	// Share is the part of the file that belongs to this site. A hash of each record, or of its unit column, chooses

@@ -69,7 +69,7 @@ type Dataset struct {
 	// as `36h`, up to 3650d. With a short time people look again at runs that never began. A run that is still active
 	// stops until somebody approves it again. Default: without end.
 	ApprovalExpires string `yaml:"approval_expires"`
-	// Approvers lists the people whose signed decisions count (docs/approvals.md#several-persons), at most 20. Default:
+	// Approvers lists the people whose signed decisions count (docs/approvers.md), at most 20. Default:
 	// none, and anyone who can run the command on the node's machine decides.
 	Approvers []Approver `yaml:"approvers"`
 	// ApprovalsNeeded is the number of different approvers that must let a run begin. It needs `approvers`. With more

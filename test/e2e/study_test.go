@@ -218,13 +218,16 @@ func (p *places) hand(from, to string) {
 	testkit.Must(p.t, os.WriteFile(to, testkit.Read(p.t, from), 0o600))
 }
 
-// TestStudyTutorial follows docs/tutorial-study.md: it types the commands, compares their output with the text, and
-// edits only study.yaml.
+// TestStudyTutorial follows docs/tutorial-study.md and docs/tutorial-study-run.md: it types the commands, compares
+// their output with the text, and edits only study.yaml.
 func TestStudyTutorial(t *testing.T) {
 	t.Parallel()
 	sites := []string{"north", "south", "west"}
 	p := newPlaces(t, "ct", slices.Concat([]string{"operator"}, sites, []string{"lab"})...)
-	text := string(testkit.Read(t, filepath.Join("..", "..", "docs", "tutorial-study.md")))
+	text := ""
+	for _, page := range []string{"tutorial-study.md", "tutorial-study-run.md"} {
+		text += string(testkit.Read(t, filepath.Join("..", "..", "docs", page)))
+	}
 	shard := exec.Command(binary("conclave"), strings.Fields(setup.FindStringSubmatch(text)[1])[1:]...)
 	shard.Dir = filepath.Join("..", "..")
 	shard.Args[len(shard.Args)-1] = filepath.Join(p.dir, "rows")

@@ -25,8 +25,8 @@ const MaxBundle = 4<<30 - 1
 var ErrBundle = errors.New("the bundle was changed")
 
 // Write writes a bundle as a zip file. The same files always give the same bytes: files are in the order of their
-// names, uncompressed, all of one date, without owners or comments. So packing the files again detects a bundle with any
-// other content.
+// names, uncompressed, all of one date, without owners or comments. So packing the files again detects a bundle with
+// any other content.
 func (b Bundle) Write(w io.Writer) error {
 	return writeZip(w, b.names(), func(name string, w io.Writer) error {
 		_, err := w.Write(b[name])

@@ -105,10 +105,14 @@ func AppendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// CellFault is a problem with a cell and its fix, without the cell's value.
-type CellFault struct{ Problem, Fix string }
+// CellFault is a problem with a cell and its fixes, without the cell's value; see [InputError].
+type CellFault struct{ Problem, Fix, SchemaFix string }
 
-const fixCell = "correct the cell"
+const (
+	fixCell     = "correct the cell"
+	fixKind     = "correct the column's kind in the schema"
+	setNullable = "set nullable: true in the schema"
+)
 
 // ParseCell parses a cell's text, and moves numbers into clip if there is one. It is not for unit columns of kind
 // text, which have no cell value.
@@ -124,7 +128,7 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 		if c.Nullable || c.Declared() == Identifier {
 			return math.NaN(), nil
 		}
-		return 0, &CellFault{"the cell is empty", "fill it, or set nullable: true in the schema"}
+		return 0, &CellFault{"the cell is empty", "fill it", setNullable}
 	}
 	if c.spelled != nil {
 		return c.spelled.read(c, text, exact)
@@ -133,13 +137,13 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 		i, ok := c.category(text)
 		if !ok {
 			return 0, &CellFault{"the cell is not one of the schema's categories",
-				"correct its spelling (case and spaces count) or add the category to the schema"}
+				"correct its spelling (case and spaces count)", "add the category to the schema"}
 		}
 		return float64(i), nil
 	}
 	v, fault := ParseNumber(text)
 	if fault != nil {
-		return 0, &CellFault{fault.Problem + ", expected " + c.expected(), fault.Fix}
+		return 0, &CellFault{fault.Problem + ", expected " + c.expected(), fault.Fix, fault.SchemaFix}
 	}
 	return c.NumberCell(v)
 }
@@ -148,20 +152,20 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 	if v != math.Trunc(v) && (c.Kind == Integer || c.Kind == Binary) {
 		return 0, &CellFault{"not a whole number, expected " + c.expected(),
-			fixCell + " or the column's kind in the schema"}
+			fixCell, fixKind}
 	}
 	if c.Clip != nil {
 		return min(max(v, c.Clip[0]), c.Clip[1]), nil
 	}
 	if v < c.Lower || v > c.Upper {
-		fix := ", or give the column clip: [lo, hi] to move such values to the edge"
+		fix := "give the column clip: [lo, hi] to move such values to the edge"
 		switch { // a code, date or identifier cannot have them
 		case c.Kind == Binary:
-			fix = " or the column's kind in the schema"
+			fix = fixKind
 		case c.Role == RoleUnit:
-			fix = ", or leave the column's kind out of the schema"
+			fix = "leave the column's kind out of the schema"
 		}
-		return 0, &CellFault{"outside the bounds, expected " + c.expected(), fixCell + fix}
+		return 0, &CellFault{"outside the bounds, expected " + c.expected(), fixCell, fix}
 	}
 	return v, nil
 }
@@ -211,7 +215,7 @@ func missingWord(text string) bool {
 
 func faultMissing(what string) *CellFault {
 	return &CellFault{"not " + what + " but a word for a missing value",
-		"leave the cell empty and set nullable: true in the schema"}
+		"leave the cell empty if the column is nullable", setNullable + " first"}
 }
 
 func notNumber(text string) *CellFault {
@@ -220,19 +224,20 @@ func notNumber(text string) *CellFault {
 	}
 	switch strings.ToLower(strings.Trim(strings.TrimSpace(text), "+-")) {
 	case "inf", "infinity":
-		return &CellFault{"not a finite number", fixCell}
+		return &CellFault{"not a finite number", fixCell, ""}
 	}
 	if strings.TrimSpace(text) != text {
-		return &CellFault{"not a number (there are spaces around the cell)", "remove the spaces"}
+		return &CellFault{"not a number (there are spaces around the cell)", "remove the spaces", ""}
 	}
-	return &CellFault{"not a finite decimal number", fixCell + " or the column's kind in the schema"}
+	return &CellFault{"not a finite decimal number", fixCell, fixKind}
 }
 
 // ParseUnit checks the text of a unit column and returns its canonical form, so that the identifiers 7 and 7.0 of an
 // integer column are the same unit.
 func (c *Column) ParseUnit(text string) (string, *CellFault) {
 	if text == "" {
-		return "", &CellFault{"the privacy unit's identifier is empty", "fill it: every record must belong to a unit"}
+		return "", &CellFault{"the privacy unit's identifier is empty",
+			"fill it: every record must belong to a unit", ""}
 	}
 	if c.Kind == Text {
 		// Clone, because the cells of a row share their memory. A CSV reader turns \r
@@ -275,22 +280,22 @@ func (c *Column) MadeUpUnit(i int) string {
 func (c *Column) checkCell(cell float64) *CellFault {
 	if !c.HasCell() {
 		if !math.IsNaN(cell) {
-			return &CellFault{"a column of units or identifiers has no cell value", "use NaN, with the unit's text"}
+			return &CellFault{"a column of units or identifiers has no cell value", "use NaN, with the unit's text", ""}
 		}
 		return nil
 	}
 	if math.IsNaN(cell) {
 		if !c.Nullable {
-			return &CellFault{"the cell is empty", "only a nullable column may hold NaN"}
+			return &CellFault{"the cell is empty", "only a nullable column may hold NaN", ""}
 		}
 		return nil
 	}
 	lo, hi := c.Range()
 	if cell < lo || cell > hi {
-		return &CellFault{"the cell is outside the column's range", "use Encoder.Decode or Column.Range"}
+		return &CellFault{"the cell is outside the column's range", "use Encoder.Decode or Column.Range", ""}
 	}
 	if c.Kind != Continuous && cell != math.Trunc(cell) {
-		return &CellFault{"the cell is not a whole number", "round it first"}
+		return &CellFault{"the cell is not a whole number", "round it first", ""}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func brokenFault(number int) *CellFault {
 		return nil
 	}
 	return &CellFault{fmt.Sprintf("the row breaks constraint %d of the schema", number),
-		"correct the row, or give the constraint broken: move"}
+		"correct the row", "give the constraint broken: move"}
 }
 
 // MarshalJSON writes the constraint with column indexes and cell values. null is the empty cell.

@@ -32,9 +32,10 @@ type InputError struct {
 	Row    int    // 1-based data row without the header, 0 if not about a row
 	Column string // a column of the schema, empty if not about a column
 
-	Problem string // what is wrong
-	Fix     string // what to do
-	Err     error  // the cause, or nil
+	Problem   string // what is wrong
+	Fix       string // what to do
+	SchemaFix string // what to change in the schema otherwise; empty if no change would help
+	Err       error  // the cause, or nil
 }
 
 // Error returns one line: place, problem, cause and fix.
@@ -62,10 +63,45 @@ func (e *InputError) Error() string {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	if e.Fix != "" {
-		text += "; " + e.Fix
+	if advice := e.Advice(); advice != "" {
+		text += "; " + advice
 	}
 	return text
+}
+
+// Advice is what to do, for the owner of the schema.
+func (e *InputError) Advice() string { return Advice(e.Fix, e.SchemaFix, false) }
+
+// AskOperator words the advice for a site that shares its schema.
+func (e *InputError) AskOperator() { e.Fix, e.SchemaFix = Advice(e.Fix, e.SchemaFix, true), "" }
+
+// Advice joins what to do about an input with what to change in the schema. A site that shares the schema with others
+// cannot change it.
+func Advice(fix, schemaFix string, shared bool) string {
+	switch {
+	case schemaFix == "":
+		return fix
+	case shared:
+		return fix + "; all sites share the schema: if it is wrong, ask the study's operator"
+	}
+	return fix + ", or " + schemaFix
+}
+
+// AskOperator words the advice in an error about records, and in those that it wraps, for a site that shares its
+// schema. It returns the error.
+func AskOperator(err error) error {
+	if e, advises := err.(interface{ AskOperator() }); advises {
+		e.AskOperator()
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		AskOperator(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			AskOperator(each)
+		}
+	}
+	return err
 }
 
 // Unwrap returns the cause, for errors.Is with fs.ErrNotExist and the like.

@@ -144,8 +144,8 @@ func TestCellsThatAreNoDates(t *testing.T) {
 	for cell, want := range map[string]string{
 		"30.02.2024": `visits.csv, row 1 (line 2), column "visit": there is no such date, ` +
 			`expected date 01.01.2015 to 31.12.2024, by day; correct the cell`,
-		"29.02.24": "not a date as DD.MM.YYYY, expected date 01.01.2015 to 31.12.2024, by day; correct the cell " +
-			"or the column's format in the schema",
+		"29.02.24": "not a date as DD.MM.YYYY, expected date 01.01.2015 to 31.12.2024, by day; correct the cell, " +
+			"or correct the column's format in the schema",
 		"NA":                     "not a date but a word for a missing value; leave the cell empty",
 		"":                       "the cell is empty",
 		"31.12.2014":             "outside the bounds, expected date 01.01.2015 to 31.12.2024, by day; correct",

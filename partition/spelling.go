@@ -73,23 +73,23 @@ func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFaul
 	at, err := d.layout.Read(text)
 	switch {
 	case errors.Is(err, dates.ErrNone):
-		return 0, &CellFault{fmt.Sprintf("there is no such %s, expected %s", c.declared, d.describe(c)), fixCell}
+		return 0, &CellFault{fmt.Sprintf("there is no such %s, expected %s", c.declared, d.describe(c)), fixCell, ""}
 	case errors.Is(err, dates.ErrZone):
 		return 0, &CellFault{"a time zone other than UTC", "write all times of the column in one zone, without the " +
-			"zone; in a query of PostgreSQL: seen AT TIME ZONE 'Europe/Berlin'"}
+			"zone; in a query of PostgreSQL: seen AT TIME ZONE 'Europe/Berlin'", ""}
 	case err != nil && missingWord(text):
 		return 0, faultMissing("a " + string(c.declared))
 	case err != nil:
 		return 0, &CellFault{fmt.Sprintf("not a %s as %s, expected %s", c.declared, d.layout.String(), d.describe(c)),
-			fixCell + " or the column's format in the schema"}
+			fixCell, "correct the column's format in the schema"}
 	case c.Clip == nil && (at < d.lower || at > d.upper):
 		return 0, &CellFault{"outside the bounds, expected " + d.describe(c),
-			fixCell + ", or give the column clip: [lo, hi] to move such dates to the edge"}
+			fixCell, "give the column clip: [lo, hi] to move such dates to the edge"}
 	}
 	cell := float64(d.resolution.Count(d.lower, at))
 	if exact && d.start(cell) != at {
 		return 0, &CellFault{fmt.Sprintf("not the start of %s, the column's resolution", d.resolution.One()),
-			"write the start of one"}
+			"write the start of one", ""}
 	}
 	if c.Clip != nil && !exact {
 		cell = min(max(cell, c.Clip[0]), c.Clip[1])
@@ -203,11 +203,11 @@ func (d *codeCells) read(_ *Column, text string, exact bool) (float64, *CellFaul
 	switch {
 	case !found:
 		return 0, &CellFault{"the cell is not one of the schema's codes",
-			"correct the code, or add a prefix of it to the schema"}
+			"correct the code", "add a prefix of it to the schema"}
 	case exact:
-		return 0, &CellFault{"longer than a prefix of the schema", "use a prefix"}
+		return 0, &CellFault{"longer than a prefix of the schema", "use a prefix", ""}
 	case d.list != nil && !d.list.Has(code):
-		return 0, &CellFault{"the cell is not in the list of codes " + d.file, "correct the code, or complete the list"}
+		return 0, &CellFault{"the cell is not in the list of codes " + d.file, "correct the code", "complete the list"}
 	}
 	return float64(at), nil
 }

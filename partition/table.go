@@ -64,11 +64,13 @@ func (t *Table) Append(cells []float64, unit string) error {
 	}
 	for i := range columns {
 		if fault := columns[i].checkCell(cells[i]); fault != nil {
-			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.Problem, Fix: fault.Fix}
+			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.Problem, Fix: fault.Fix,
+				SchemaFix: fault.SchemaFix}
 		}
 	}
 	if fault := brokenFault(t.schema.Broken(cells)); fault != nil {
-		return &InputError{Row: t.rows + 1, Problem: fault.Problem, Fix: fault.Fix}
+		return &InputError{Row: t.rows + 1, Problem: fault.Problem, Fix: fault.Fix,
+			SchemaFix: fault.SchemaFix}
 	}
 	if unit != "" {
 		if t.schema.unit < 0 {
@@ -77,7 +79,8 @@ func (t *Table) Append(cells []float64, unit string) error {
 		c := &columns[t.schema.unit]
 		text, fault := c.ParseUnit(unit)
 		if fault != nil {
-			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.Problem, Fix: fault.Fix}
+			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.Problem, Fix: fault.Fix,
+				SchemaFix: fault.SchemaFix}
 		}
 		unit = text
 	}

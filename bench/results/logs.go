@@ -1,50 +1,29 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/conclave-dp/conclave/bench/runlog"
 )
 
 // fewest is the smallest number of seeds for which a figure is shown: one or two runs say little.
 const fewest = 3
 
-// outcome is a line of a bench's log: a run with a seed, or real rows, which have the case "real rows" and no seed.
-type outcome struct {
-	Group   string             `json:"group"`
-	Case    string             `json:"case"`
-	Null    bool               `json:"null"` // without what the sites know
-	Figures map[string]float64 `json:"figures"`
-	Failed  string             `json:"failed"`
-	Seconds float64            `json:"seconds"` // until files are written
-	// Processor is the time of all cores until files are written; 0 in logs without it.
-	Processor float64 `json:"seconds_processor"`
-}
-
 // readLogs reads all logs of a folder, by the name before ".jsonl".
-func readLogs(dir string) (map[string][]outcome, error) {
+func readLogs(dir string) (map[string][]*runlog.Line, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("%s: no logs (%v); run the command in the root of the repository", dir, err)
 	}
-	logs := map[string][]outcome{}
+	logs := map[string][]*runlog.Line{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
-		for line := range bytes.Lines(raw) {
-			var o outcome
-			if err := json.Unmarshal(line, &o); err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
-			logs[name] = append(logs[name], o)
+		if logs[name], err = runlog.Read(file); err != nil {
+			return nil, err
 		}
 	}
 	return logs, nil
@@ -87,7 +66,7 @@ func (v value) Tenths() string {
 
 // measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
 // seeds.
-func measured(logs map[string][]outcome, log, group, name, figure string, null bool) value {
+func measured(logs map[string][]*runlog.Line, log, group, name, figure string, null bool) value {
 	var all []float64
 	for _, o := range succeeded(logs[log], group, name, null) {
 		if v, has := o.Figures[figure]; has {
@@ -95,7 +74,7 @@ func measured(logs map[string][]outcome, log, group, name, figure string, null b
 		}
 	}
 	switch {
-	case name == realRows && len(all) > 0:
+	case name == runlog.RealRows && len(all) > 0:
 		return value{mean: all[0], seeds: 1}
 	case len(all) < fewest:
 		return value{}
@@ -104,7 +83,7 @@ func measured(logs map[string][]outcome, log, group, name, figure string, null b
 }
 
 // once is a figure of the first seed of a case. It is for what takes too long to repeat; pages say so beside it.
-func once(logs map[string][]outcome, log, group, name, figure string) value {
+func once(logs map[string][]*runlog.Line, log, group, name, figure string) value {
 	for _, o := range succeeded(logs[log], group, name, false) {
 		if v, has := o.Figures[figure]; has {
 			return value{mean: v, seeds: 1}
@@ -113,10 +92,8 @@ func once(logs map[string][]outcome, log, group, name, figure string) value {
 	return value{}
 }
 
-const realRows = "real rows"
-
 // succeeded returns the outcomes of a case that did not fail.
-func succeeded(log []outcome, group, name string, null bool) (all []outcome) {
+func succeeded(log []*runlog.Line, group, name string, null bool) (all []*runlog.Line) {
 	for _, o := range log {
 		if o.Group == group && o.Case == name && o.Null == null && o.Failed == "" {
 			all = append(all, o)
@@ -126,16 +103,16 @@ func succeeded(log []outcome, group, name string, null bool) (all []outcome) {
 }
 
 // seconds is the mean time of a case's runs until their files were written, as a clock on the wall shows it.
-func seconds(log []outcome, group, name string) string {
-	return meanSeconds(log, group, name, func(o outcome) float64 { return o.Seconds })
+func seconds(log []*runlog.Line, group, name string) string {
+	return meanSeconds(log, group, name, func(o *runlog.Line) float64 { return o.Seconds })
 }
 
 // processor is the mean time of all cores in place of that.
-func processor(log []outcome, group, name string) string {
-	return meanSeconds(log, group, name, func(o outcome) float64 { return o.Processor })
+func processor(log []*runlog.Line, group, name string) string {
+	return meanSeconds(log, group, name, func(o *runlog.Line) float64 { return o.Processor })
 }
 
-func meanSeconds(log []outcome, group, name string, of func(outcome) float64) string {
+func meanSeconds(log []*runlog.Line, group, name string, of func(*runlog.Line) float64) string {
 	var all []float64
 	for _, o := range succeeded(log, group, name, false) {
 		if s := of(o); s > 0 {
@@ -149,7 +126,7 @@ func meanSeconds(log []outcome, group, name string, of func(outcome) float64) st
 }
 
 // failures says which runs of a log failed, how often and why.
-func failures(log []outcome) (all []string) {
+func failures(log []*runlog.Line) (all []string) {
 	times := map[string]int{}
 	for _, o := range log {
 		if o.Failed == "" {

@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/runlog"
 )
 
 // layout is the page without its figures. It also defines, by name, the parts that are in other pages.
@@ -47,7 +48,7 @@ var methods = [][3]string{
 
 // page is what is written: its figures come from the logs.
 type page struct {
-	logs  map[string][]outcome
+	logs  map[string][]*runlog.Line
 	root  string
 	files map[string]string
 }
@@ -61,7 +62,7 @@ func (p *page) write() (map[string]string, error) {
 			return measured(p.logs, log, group, name, figure, true)
 		},
 		"real": func(log, group, figure string) value {
-			return measured(p.logs, log, group, realRows, figure, false)
+			return measured(p.logs, log, group, runlog.RealRows, figure, false)
 		},
 		"once":      func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
 		"seconds":   func(log, group, name string) string { return seconds(p.logs[log], group, name) },

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/bench/runlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -46,20 +47,20 @@ func TestLogsThatAreNotThere(t *testing.T) {
 
 // A figure needs three seeds that ended well. Real rows have none, and stand once in a log or oftener.
 func TestMeasured(t *testing.T) {
-	run := func(name string, null bool, v float64) outcome {
-		return outcome{Group: "g", Case: name, Null: null, Figures: map[string]float64{"a": v}}
+	run := func(name string, null bool, v float64) *runlog.Line {
+		return &runlog.Line{Group: "g", Case: name, Null: null, Figures: map[string]float64{"a": v}}
 	}
 	failed := run("two", false, 9)
 	failed.Failed = "no disk"
-	logs := map[string][]outcome{"x": {
+	logs := map[string][]*runlog.Line{"x": {
 		run("run", false, 0.5), run("run", false, 0.6), run("run", false, 0.7), run("run", true, 0.1),
-		run("two", false, 0.5), run("two", false, 0.6), failed, run(realRows, false, 0.9),
+		run("two", false, 0.5), run("two", false, 0.6), failed, run(runlog.RealRows, false, 0.9),
 	}}
 	for _, c := range []struct {
 		name string
 		null bool
 		want string
-	}{{"run", false, "0.600 ± 0.100"}, {"run", true, "–"}, {"two", false, "–"}, {realRows, false, "0.900"}} {
+	}{{"run", false, "0.600 ± 0.100"}, {"run", true, "–"}, {"two", false, "–"}, {runlog.RealRows, false, "0.900"}} {
 		v := measured(logs, "x", "g", c.name, "a", c.null)
 		if v.String() != c.want || v.Known() != (c.want != "–") {
 			t.Errorf("%s, null %v: %v, want %s", c.name, c.null, v, c.want)
@@ -78,7 +79,7 @@ func TestShortFigures(t *testing.T) {
 
 // Runs that failed have no time, and neither have those of a log that does not say it. What failed is told.
 func TestSecondsAndFailures(t *testing.T) {
-	log := []outcome{
+	log := []*runlog.Line{
 		{Group: "g", Case: "run", Seconds: 20, Processor: 3}, {Group: "g", Case: "run", Seconds: 30, Processor: 4},
 		{Group: "g", Case: "run", Seconds: 40, Processor: 5}, {Group: "g", Case: "run", Seconds: 900, Failed: "no end"},
 		{Group: "g", Case: "run", Seconds: 900, Failed: "no end"}, {Group: "g", Case: "old", Seconds: 7},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/runlog"
 )
 
 // dpgan measures DPGAN, and the effect of n_D. See README.md.
@@ -20,7 +21,7 @@ func dpgan() *experiment {
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&plot, "plot", "", "write an SVG of the lines nd-... and even-... to `file`")
 		},
-		done: func(all []*outcome) error {
+		done: func(all []*runlog.Line) error {
 			if plot == "" {
 				return nil
 			}

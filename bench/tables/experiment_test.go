@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/bench/runlog"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -43,7 +44,7 @@ func short() group {
 func TestRunsAreMeasuredOnce(t *testing.T) {
 	e := &experiment{name: "short", seeds: 1, groups: func() ([]group, error) {
 		g := short()
-		g.runs = func(ctx context.Context, a *attempt, _ *outcome) (*table, *results.Result, error) {
+		g.runs = func(ctx context.Context, a *attempt, _ *runlog.Line) (*table, *results.Result, error) {
 			rows, result, err := a.run(ctx, nil, local.Options{})
 			if a.runCase.name == "debiased" {
 				if err := verify(filepath.Join(a.dir, "out"), false, 2.5); err == nil ||
@@ -78,7 +79,7 @@ func TestRunsAreMeasuredOnce(t *testing.T) {
 		if !ok || o.Privacy != "NOT PRIVATE: computed from real rows without noise" {
 			t.Errorf("%+v", o)
 		}
-		if o.Case != realRows && figures != nil && (o.Figures["rows"] != figures[0] ||
+		if o.Case != runlog.RealRows && figures != nil && (o.Figures["rows"] != figures[0] ||
 			o.Figures["weighted"] != figures[1]) {
 			t.Errorf("%s: %v", o.Case, o.Figures)
 		}

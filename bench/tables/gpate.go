@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/runlog"
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
@@ -98,8 +99,8 @@ func gpatePaper(l *group) float64 {
 
 // untilDependent runs a case twice: a first run finds how many rounds a data-dependent epsilon
 // pays for.
-func untilDependent(epsilon float64) func(context.Context, *attempt, *outcome) (*table, *results.Result, error) {
-	return func(ctx context.Context, a *attempt, o *outcome) (*table, *results.Result, error) {
+func untilDependent(epsilon float64) func(context.Context, *attempt, *runlog.Line) (*table, *results.Result, error) {
+	return func(ctx context.Context, a *attempt, o *runlog.Line) (*table, *results.Result, error) {
 		collected := &votes{}
 		_, result, err := a.run(ctx, nil, local.Options{Hooks: aggregator.Hooks{Votes: collected.see}})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/conclave-dp/conclave/bench/runlog"
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
@@ -35,7 +36,7 @@ func quality() *experiment {
 func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 	worth := &measure{} // by the run itself, on the test rows that it names
 	for _, m := range classify.Models() {
-		worth.names = append(worth.names, m.Name(), m.Name()+", "+realRows)
+		worth.names = append(worth.names, m.Name(), m.Name()+", "+runlog.RealRows)
 	}
 	for _, epsilon := range epsilons {
 		if !(epsilon > 0) {
@@ -43,7 +44,7 @@ func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 		}
 		all = append(all, group{
 			name: fmt.Sprintf("epsilon-%g", epsilon), epsilon: epsilon, worth: worth, cases: []runCase{{name: "run"}},
-			runs: func(ctx context.Context, a *attempt, o *outcome) (*table, *results.Result, error) {
+			runs: func(ctx context.Context, a *attempt, o *runlog.Line) (*table, *results.Result, error) {
 				result, err := a.repeat(ctx, path, epsilon)
 				if err != nil {
 					return nil, result, err
@@ -88,7 +89,7 @@ func aurocs(result *results.Result) (map[string]float64, error) {
 		}
 		figures[u.Classifier] = *u.SyntheticAUROC
 		if u.RealAUROC != nil {
-			figures[u.Classifier+", "+realRows] = *u.RealAUROC
+			figures[u.Classifier+", "+runlog.RealRows] = *u.RealAUROC
 		}
 	}
 	return figures, nil

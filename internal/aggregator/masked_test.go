@@ -9,7 +9,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/payload"
+	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
+	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -246,6 +249,58 @@ func TestAMaskedRoundThatMembersRefuse(t *testing.T) {
 		"south/n refused: attempted too often")
 	if n := r.members["east"].life.attempts(); n < 2 || n > 10 {
 		t.Errorf("a member was asked %d times", n)
+	}
+}
+
+// A site that takes its permission back between two rounds of a masked run is asked again. If it refuses, the run ends
+// before anybody is sent the round: what was charged stays, and nothing is added. If its people must decide again, the
+// round waits for them.
+func TestASiteTakesBackItsPermissionOfAMaskedRun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{})
+	for name, waits := range map[string]bool{"denied": false, "expired": true} {
+		t.Run(name, func(t *testing.T) {
+			r := c.maskedRun(t, 60, 2, 1, "east", "north")
+			north, permits := r.members["north"], make(chan bool, 1)
+			permits <- true
+			north.at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
+				if stage == atPermit && !<-permits {
+					m = refusal(payload.Key{Run: r.spec.Name, Number: 1}, waits, name)
+				}
+				return m
+			}
+			r.join("east", "north")
+			r.opened(r.student.mustAsk(t, r.round(0)), "east", "north")
+			ready := &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Ready{
+				Ready: &conclavev1.Ready{Run: r.spec.Name}}}
+			d := c.server.rounds.Datasets[r.spec.Dataset]
+			becomes := func(want peer.Permission) {
+				testkit.Eventually(t, "the permission", func() bool {
+					return slices.ContainsFunc(d.Live(), func(n *peer.Node) bool {
+						is, _ := n.Permission(r.spec.Name, 0)
+						return n.ID.Site == "north" && is == want
+					})
+				})
+			}
+			mustSend(t, north.life.stream, ready)
+			becomes(peer.NotAsked)
+			permits <- false
+			if waits {
+				released := releasing(t, r.student, r.round(1))
+				becomes(peer.Undecided)
+				permits <- true
+				mustSend(t, north.life.stream, ready)
+				r.opened(testkit.Receive(t, released), "east", "north")
+				return
+			}
+			r.student.refused(t, r.round(1), codes.FailedPrecondition, "2 of its 2 sites", "north/n refused: denied")
+			if n := r.members["east"].life.attempts(); n != 1 {
+				t.Errorf("the other one was sent %d rounds", n)
+			}
+			if all := r.student.ledger(t, r.spec.Name); len(all) != 1 || all[0].Type != ledger.EntryRelease {
+				t.Errorf("the ledger has %+v", all)
+			}
+		})
 	}
 }
 

@@ -93,15 +93,20 @@ type Baselines struct {
 	Independent Scores `json:"independent_columns"`
 	// Real are the real rows of the training, the best possible rows; absent without them.
 	Real *Scores `json:"real_rows,omitempty"`
+	// Halves is one half of the test rows beside the other, where there are no rows of the training: what chance alone
+	// costs, and more than it costs all test rows. It has the scores of columns and pairs.
+	Halves *Scores `json:"halves,omitempty"`
 }
 
 // Scores are the scores that also exist for synthetic rows; means if there are several models.
 type Scores struct {
-	Columns   *float64  `json:"columns,omitempty"`
-	Pairs     *float64  `json:"pairs,omitempty"`
-	Marginals []float64 `json:"marginals,omitempty"` // mean distances of one, two and three columns
-	PMSERatio *float64  `json:"pmse_ratio,omitempty"`
-	AUROC     *float64  `json:"auroc,omitempty"`
+	Columns     *float64  `json:"columns,omitempty"`
+	WorstColumn *float64  `json:"worst_column,omitempty"`
+	Pairs       *float64  `json:"pairs,omitempty"`
+	WorstPair   *float64  `json:"worst_pair,omitempty"`
+	Marginals   []float64 `json:"marginals,omitempty"` // mean distances of one, two and three columns
+	PMSERatio   *float64  `json:"pmse_ratio,omitempty"`
+	AUROC       *float64  `json:"auroc,omitempty"`
 }
 
 // Unseen are combinations of the values of two columns that synthetic rows have and no given real row has.

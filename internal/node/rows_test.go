@@ -183,18 +183,35 @@ func TestRecordsAreFixedAndNotTheSchema(t *testing.T) {
 	rows := string(testkit.Read(t, c.Data))
 	header, _, _ := strings.Cut(rows, "\n")
 	first, _, _ := strings.Cut(header, ",")
-	for name, text := range map[string]string{
-		"one missing": strings.Replace(rows, first+",", "", 1),
-		"one more":    strings.Replace(rows, header, header+",new", 1),
-		"several":     strings.Replace(rows, header, "new,other,"+header[len(first)+1:], 1),
-		"a cell":      rows + strings.Repeat("many,", strings.Count(header, ",")) + "many\n",
+	const ask = "; all sites share the schema: if it is wrong, ask the study's operator"
+	for name, tt := range map[string]struct {
+		text, fix string
+		times     int
+	}{
+		"one missing": {strings.Replace(rows, first+",", "", 1), "add it to the file", 1},
+		"one more":    {strings.Replace(rows, header, header+",new", 1), "remove it from the file", 1},
+		"several": {strings.Replace(rows, header, "new,other,"+header[len(first)+1:], 1),
+			"add what is missing to the file; remove from the file what is not in the schema", 1},
+		"a cell": {rows + strings.Repeat("many,", strings.Count(header, ",")) + "many\n",
+			"correct its spelling (case and spaces count)", strings.Count(header, ",") + 1},
+		"a word": {strings.Replace(rows, header, header+"\n"+strings.Repeat("NA,", strings.Count(header, ","))+"NA", 1),
+			"leave the cell empty if the column is nullable", strings.Count(header, ",") + 1},
 	} {
-		testkit.Must(t, os.WriteFile(c.Data, []byte(text), 0o600))
+		testkit.Must(t, os.WriteFile(c.Data, []byte(tt.text), 0o600))
 		_, err := ReadSite(c, kinds.All(), nil)
-		const fix = "; fix the file; all sites share the schema: if it is wrong, ask the study's operator"
-		if err == nil || !strings.HasSuffix(err.Error(), fix) {
+		if err == nil || !strings.HasSuffix(err.Error(), ask) || !strings.Contains(err.Error(), tt.fix+ask) ||
+			strings.Count(err.Error(), ask) != tt.times {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	parts := c
+	parts.Data = t.TempDir()
+	for _, name := range []string{"a.csv", "b.csv"} {
+		text := strings.Replace(rows, first+",", "", 1)
+		testkit.Must(t, os.WriteFile(filepath.Join(parts.Data, name), []byte(text), 0o600))
+	}
+	if _, err := ReadSite(parts, kinds.All(), nil); err == nil || strings.Count(err.Error(), ask) != 2 {
+		t.Errorf("two wrong parts: %v", err)
 	}
 	testkit.Must(t, os.WriteFile(c.Data, []byte(strings.Replace(rows, header, header+",", 1)), 0o600))
 	if _, err := ReadSite(c, kinds.All(), nil); err == nil || !strings.Contains(err.Error(), "give it its name") {

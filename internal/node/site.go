@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
@@ -15,7 +14,6 @@ import (
 	"github.com/conclave-dp/conclave/internal/node/rows"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/partition"
-	"github.com/conclave-dp/conclave/partition/tabular"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -44,30 +42,9 @@ func ReadSite(cfg Config, kinds question.Registry, warn func(string)) (*Site, er
 	}
 	read, err := cfg.Rows().Read(schema, warn)
 	if err != nil {
-		return nil, agreed(err)
+		return nil, partition.AskOperator(err)
 	}
 	return NewSiteOf(cfg, read, kinds)
-}
-
-// changesSchema matches advice to change the schema, in place of the records or next to that.
-var changesSchema = regexp.MustCompile(
-	`(add .* to|remove it from|(kind|format|true|\}) in|leave .* out of) the schema|other site uses|give the column`)
-
-// agreed corrects the advice in an error about records: a node shares its schema with all other sites, so the node
-// cannot change it.
-func agreed(err error) error {
-	const fix = "fix the file; all sites share the schema: if it is wrong, ask the study's operator"
-	switch input, cells := new(partition.InputError), new(tabular.Violations); {
-	case errors.As(err, &cells):
-		for i := range cells.Found {
-			if changesSchema.MatchString(cells.Found[i].Fix) {
-				cells.Found[i].Fix = fix
-			}
-		}
-	case errors.As(err, &input) && changesSchema.MatchString(input.Fix):
-		input.Fix = fix
-	}
-	return err
 }
 
 // SiteStructure is [ReadSite] without reading rows, see [rows.Config.Structure]: the site cannot answer.
@@ -81,7 +58,7 @@ func SiteStructure(cfg Config, kinds question.Registry, warn func(string)) (*Sit
 	}
 	structure, err := cfg.Rows().Structure(schema, warn)
 	if err != nil {
-		return nil, agreed(err)
+		return nil, partition.AskOperator(err)
 	}
 	return NewSiteOf(cfg, structure, kinds)
 }

@@ -9,7 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"time"
 )
+
+// packedAt is the date of all files: the first that a zip file can state.
+var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Bundle has the files of a run for a recipient, by their names.
 type Bundle map[string][]byte
@@ -21,8 +25,8 @@ const MaxBundle = 4<<30 - 1
 var ErrBundle = errors.New("the bundle was changed")
 
 // Write writes a bundle as a zip file. The same files always give the same bytes: files are in the order of their
-// names, uncompressed, without times, owners or comments. So packing the files again detects a bundle with any other
-// content.
+// names, uncompressed, all of one date, without owners or comments. So packing the files again detects a bundle with
+// any other content.
 func (b Bundle) Write(w io.Writer) error {
 	return writeZip(w, b.names(), func(name string, w io.Writer) error {
 		_, err := w.Write(b[name])
@@ -34,7 +38,7 @@ func (b Bundle) Write(w io.Writer) error {
 func writeZip(w io.Writer, names []string, put func(name string, w io.Writer) error) error {
 	z := zip.NewWriter(w)
 	for _, name := range names {
-		f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: packedAt})
 		if err == nil {
 			err = put(name, f)
 		}

@@ -63,15 +63,15 @@ func NewSending(folder fs.FS) (*Sending, error) {
 	return s, nil
 }
 
-// Bytes is the size of the bundle. A zip file has, for each of its files, headers of 92 bytes with the name twice, and
+// Bytes is the size of the bundle. A zip file has, for each of its files, headers of 110 bytes with the name twice, and
 // 22 bytes at its end.
 func (s *Sending) Bytes() int64 {
 	all := int64(22)
 	for name, text := range s.texts {
-		all += 92 + 2*int64(len(name)) + int64(len(text))
+		all += 110 + 2*int64(len(name)) + int64(len(text))
 	}
 	for name, f := range s.files {
-		all += 92 + 2*int64(len(name)) + f.Bytes
+		all += 110 + 2*int64(len(name)) + f.Bytes
 	}
 	return all
 }

@@ -1,11 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
-	"github.com/conclave-dp/conclave/internal/evaluate/baseline"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
 	"github.com/conclave-dp/conclave/internal/report/text"
 )
@@ -13,8 +13,8 @@ import (
 // The public thresholds of the verdict. They are conventions: each says how much may be lost before rows no longer
 // count as fit, and none depends on data.
 const (
-	// leastOfReal is the share of the score of real rows that a mean over columns must reach. Samples of some
-	// hundred rows differ by less than a twentieth.
+	// leastOfReal is the share of the score of real rows that a mean must reach, and the worst column or pair where
+	// real rows miss its threshold.
 	leastOfReal = 0.95
 	// leastColumn is the score that the worst column must reach. A mean over many columns hides one useless
 	// column.
@@ -46,6 +46,8 @@ type Rule struct {
 	Figure string `json:"figure"` // what was found
 	Needs  string `json:"needs"`
 	Fit    bool   `json:"fit"`
+	// Open says that nothing speaks against the use, but that the test rows cannot tell.
+	Open bool `json:"open,omitempty"`
 }
 
 // never is the use for which no synthetic rows are fit.
@@ -66,7 +68,7 @@ func (p Page) verdict(w words) Verdict {
 			}
 		}
 	}
-	fit, not := v.uses(true), v.uses(false)
+	fit, not, open := v.uses()
 	v.Fit, v.NotFit = "Fit for "+listed(fit)+", by the rules below.", "Not fit for "+listed(append(not, never))+"."
 	switch {
 	case len(v.Rules) == 0:
@@ -80,6 +82,9 @@ func (p Page) verdict(w words) Verdict {
 	case len(fit) == 0:
 		v.Fit = "Fit for trying out software and for preparing an analysis, and for no other measured use."
 	}
+	if len(open) > 0 {
+		v.Fit = strings.TrimSuffix(v.Fit, ".") + "; the test rows cannot tell whether for " + listed(open) + "."
+	}
 	if p.guarantee().Strength() == meaning.Weak {
 		v.NotFit = strings.TrimSuffix(v.NotFit, ".") + "; the protection is weak, so do not share the rows with " +
 			"people who may not see the real rows, unless a responsible person decides to."
@@ -87,13 +92,18 @@ func (p Page) verdict(w words) Verdict {
 	return v
 }
 
-func (v Verdict) uses(fit bool) (list []string) {
+func (v Verdict) uses() (fit, not, open []string) {
 	for _, r := range v.Rules {
-		if r.Fit == fit {
-			list = append(list, r.Use)
+		switch {
+		case r.Fit:
+			fit = append(fit, r.Use)
+		case r.Open:
+			open = append(open, r.Use)
+		default:
+			not = append(not, r.Use)
 		}
 	}
-	return list
+	return fit, not, open
 }
 
 // listed joins parts of a sentence; the part that never holds begins with its own word.
@@ -113,59 +123,103 @@ func listed(parts []string) string {
 	}
 }
 
-func singleColumns(e *evaluate.Evaluation) *Rule {
-	score := baseline.Columns(e.Columns)
-	if score == nil {
+// reached are the mean and the worst similarity that real rows have, nil if they are unknown.
+type reached struct{ mean, worst *float64 }
+
+// leastMean is the least mean, and how the page says it: a share of what real rows reach, of 1 if none are known.
+func (r reached) leastMean() (float64, string) {
+	if r.mean == nil {
+		return leastOfReal, text.Score(leastOfReal)
+	}
+	return ofReal(*r.mean)
+}
+
+// leastWorst is the least score of the worst: few test rows must not ask for more than real rows reach.
+func (r reached) leastWorst(usual float64) (float64, string) {
+	if r.worst == nil || leastOfReal**r.worst >= usual {
+		return usual, text.Score(usual)
+	}
+	return ofReal(*r.worst)
+}
+
+func ofReal(score float64) (float64, string) {
+	least := leastOfReal * score
+	return least, fmt.Sprintf("%s (%s of that of real rows)", text.Score(least), text.Percent(leastOfReal))
+}
+
+// similar is the rule for similarities, beside those of real rows or else those of two halves of the test rows: what
+// misses the thresholds by no more than the halves do was not shown to be wrong.
+func similar(use, of string, all similarities, usual float64, real, halves reached) *Rule {
+	if all.n == 0 {
 		return nil
 	}
-	least, share := leastOfReal, ""
-	if b := e.Baselines; b != nil && b.Real != nil && b.Real.Columns != nil {
-		least *= *b.Real.Columns
-		share = fmt.Sprintf(" (%s of that of real rows)", text.Percent(leastOfReal))
+	mean := all.sum / float64(all.n)
+	reaches := func(r reached) bool {
+		least, _ := r.leastMean()
+		worst, _ := r.leastWorst(usual)
+		return mean >= least && all.worst >= worst
 	}
+	_, needs := real.leastMean()
+	_, needsWorst := real.leastWorst(usual)
+	r := &Rule{
+		Use:    use,
+		Figure: fmt.Sprintf("similarity %s, the worst %s %s", text.Score(mean), of, text.Score(all.worst)),
+		Needs:  fmt.Sprintf("a mean of %s, and %s of the worst", needs, needsWorst),
+		Fit:    reaches(real),
+	}
+	if halves.mean != nil && !r.Fit && reaches(halves) {
+		r.Open = true
+		r.Figure += fmt.Sprintf("; the test rows are too few: one half has %s beside the other, the worst %s %s",
+			text.Score(*halves.mean), of, text.Score(*halves.worst))
+	}
+	return r
+}
+
+func singleColumns(e *evaluate.Evaluation) *Rule {
 	var all similarities
 	for _, c := range e.Columns {
 		all.add(c.Score, c.Column)
 	}
-	return &Rule{
-		Use:    "shares and averages of single columns",
-		Figure: fmt.Sprintf("similarity %s, the worst column %s", text.Score(*score), text.Score(all.worst)),
-		Needs: fmt.Sprintf("a mean of %s%s, and %s of the worst", text.Score(least), share,
-			text.Score(leastColumn)),
-		Fit: *score >= least && all.worst >= leastColumn,
+	of := func(s *evaluate.Scores) reached {
+		if s == nil {
+			return reached{}
+		}
+		return reached{s.Columns, s.WorstColumn}
 	}
+	b := cmp.Or(e.Baselines, &evaluate.Baselines{})
+	return similar("shares and averages of single columns", "column", all, leastColumn, of(b.Real), of(b.Halves))
 }
 
 func pairsOfColumns(e *evaluate.Evaluation) *Rule {
-	score := baseline.Pairs(e.Pairs)
-	if score == nil {
-		return nil
-	}
 	var all similarities
 	for _, p := range e.Pairs {
 		all.add(p.Score, p.Columns[:]...)
 	}
-	r := &Rule{
-		Use:    "relations between two columns",
-		Figure: fmt.Sprintf("similarity %s, the worst pair %s", text.Score(*score), text.Score(all.worst)),
-		Needs:  fmt.Sprintf("a mean of %s, and %s of the worst", text.Score(leastOfReal), text.Score(leastPair)),
-		Fit:    *score >= leastOfReal && all.worst >= leastPair,
+	of := func(s *evaluate.Scores) reached {
+		if s == nil {
+			return reached{}
+		}
+		return reached{s.Pairs, s.WorstPair}
 	}
-	b := e.Baselines
-	if b == nil || b.Real == nil || b.Real.Pairs == nil || b.Independent.Pairs == nil {
+	b := cmp.Or(e.Baselines, &evaluate.Baselines{})
+	real, independent := of(b.Real), b.Independent.Pairs
+	r := similar("relations between two columns", "pair", all, leastPair, real, of(b.Halves))
+	if r == nil || real.mean == nil || independent == nil {
 		return r
 	}
-	gain := *b.Real.Pairs - *b.Independent.Pairs
-	if gain < leastGain {
-		r.Figure += fmt.Sprintf("; real rows have %s, independent columns %s: too close to say how much was kept",
-			text.Score(*b.Real.Pairs), text.Score(*b.Independent.Pairs))
-	} else {
-		kept := (*score - *b.Independent.Pairs) / gain
+	if gain := *real.mean - *independent; gain >= leastGain {
+		kept := (all.sum/float64(all.n) - *independent) / gain
+		worst, needs := real.leastWorst(leastPair)
 		r.Figure += fmt.Sprintf(", %s of what real rows add to independent columns", signedPercent(kept))
-		r.Needs = fmt.Sprintf("%s of what real rows add, and %s of the worst pair", text.Percent(leastKept),
-			text.Score(leastPair))
-		r.Fit = kept >= leastKept && all.worst >= leastPair
+		r.Needs = fmt.Sprintf("%s of what real rows add, and %s of the worst pair", text.Percent(leastKept), needs)
+		r.Fit = kept >= leastKept && all.worst >= worst
+		return r
 	}
+	// Rows without any relation reach as much.
+	r.Open, r.Fit = r.Fit, false
+	r.Figure += fmt.Sprintf("; real rows have %s, independent columns %s: too close to say how much was kept, because "+
+		"the test rows are too few or the columns hardly depend on each other", text.Score(*real.mean),
+		text.Score(*independent))
 	return r
 }
 
@@ -231,8 +285,11 @@ func (v Verdict) table() *table {
 		Says: "The thresholds are conventions, the same for all data."}
 	for _, r := range v.Rules {
 		fit := "no"
-		if r.Fit {
+		switch {
+		case r.Fit:
 			fit = "yes"
+		case r.Open:
+			fit = "cannot tell"
 		}
 		t.Rows = append(t.Rows, []string{r.Use, r.Figure, r.Needs, fit})
 	}

@@ -3,12 +3,16 @@ package report
 import (
 	"bytes"
 	"html"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/evaluate"
+	"github.com/conclave-dp/conclave/internal/evaluate/baseline"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
+	"github.com/conclave-dp/conclave/partition/partitiontest"
 )
 
 func verdictOf(t *testing.T, p Page) Verdict {
@@ -57,7 +61,23 @@ func TestVerdicts(t *testing.T) {
 			"no other measured use", "Not fit for relations between two columns"},
 		{"pairs where real rows are like independent columns", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.94)}, Baselines: alike}},
-			"no other measured use", "Not fit for relations between two columns"},
+			"no other measured use; the test rows cannot tell whether for relations between two columns.",
+			"Not fit for findings that are not checked"},
+		{"pairs worse than both", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs: []evaluate.PairTrend{pair(0.9)}, Baselines: alike}},
+			"no other measured use.", "Not fit for relations between two columns"},
+		{"a worst pair like that of real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs:     []evaluate.PairTrend{pair(1), pair(1), pair(0.6)},
+			Baselines: &evaluate.Baselines{Real: &evaluate.Scores{WorstPair: some(0.63)}}}},
+			"no other measured use.", "Not fit for relations between two columns"},
+		{"a worst pair like that of real rows, and their mean", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Pairs:     []evaluate.PairTrend{pair(1), pair(1), pair(0.6)},
+			Baselines: &evaluate.Baselines{Real: &evaluate.Scores{Pairs: some(0.9), WorstPair: some(0.63)}}}},
+			"Fit for relations between two columns", "and never"},
+		{"a worst column below that of real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
+			Columns:   []evaluate.ColumnQuality{column(1), column(0.7)},
+			Baselines: &evaluate.Baselines{Real: &evaluate.Scores{Columns: some(0.8), WorstColumn: some(0.75)}}}},
+			"no other measured use.", "Not fit for shares and averages"},
 		{"pairs like real rows", Page{Certificate: c, Evaluation: &evaluate.Evaluation{
 			Pairs: []evaluate.PairTrend{pair(0.95)}, Baselines: between}},
 			"Fit for relations between two columns", "and never"},
@@ -85,6 +105,60 @@ func TestVerdicts(t *testing.T) {
 		}
 		if strings.Count(got.Fit, ". ") > 0 || !strings.HasSuffix(got.NotFit, ".") {
 			t.Errorf("%s is not two sentences: %q %q", v.name, got.Fit, got.NotFit)
+		}
+	}
+}
+
+// Rows like the real ones are never called not fit because there are few test rows, and rows that lost the relations
+// never fit.
+func TestFewTestRows(t *testing.T) {
+	schema := partitiontest.Schema(t, `name: few
+task: none
+columns:
+  - {name: a, kind: categorical, categories: [a, b, c, d, e, f]}
+  - {name: b, kind: categorical, categories: [a, b, c, d, e, f]}
+  - {name: c, kind: binary}
+`)
+	// In follow of ten rows, the second column is the first.
+	drawn := func(rows, follow int, seed uint64) *partition.Table {
+		r, made := rand.New(rand.NewPCG(seed, 1)), partition.NewTable(schema)
+		for range rows {
+			a, b, c := float64(r.IntN(6)), float64(r.IntN(6)), float64(r.IntN(2))
+			if r.IntN(10) < follow {
+				b = a
+			}
+			testkit.Must(t, made.Append([]float64{a, b, c}, ""))
+		}
+		return made
+	}
+	rule := func(test, train, synthetic *partition.Table) *Rule {
+		e := &evaluate.Evaluation{}
+		testkit.Must(t, baseline.Add(t.Context(), e, evaluate.Input{Test: test, Train: train, Synthetic: synthetic}))
+		pairs, _, err := evaluate.ComparePairs(test, synthetic, nil, 1)
+		testkit.Must(t, err)
+		e.Pairs = pairs
+		return pairsOfColumns(e)
+	}
+	for seed := range uint64(5) {
+		for name, train := range map[string]bool{"training rows": true, "none": false} {
+			var weak, strong *partition.Table
+			if train {
+				weak, strong = drawn(400, 1, seed+10), drawn(400, 9, seed+20)
+			}
+			test := drawn(100, 1, seed)
+			if r := rule(test, weak, drawn(3000, 1, seed+30)); !r.Open && !r.Fit {
+				t.Errorf("weak relations, %s: %+v", name, r)
+			}
+			if r := rule(test, weak, drawn(3000, 9, seed+30)); r.Open || r.Fit {
+				t.Errorf("invented relations, %s: %+v", name, r)
+			}
+			test = drawn(100, 9, seed)
+			if r := rule(test, strong, drawn(3000, 9, seed+40)); !r.Fit && (train || !r.Open) {
+				t.Errorf("strong relations, %s: %+v", name, r)
+			}
+			if r := rule(test, strong, drawn(3000, 0, seed+40)); r.Open || r.Fit {
+				t.Errorf("lost relations, %s: %+v", name, r)
+			}
 		}
 	}
 }
@@ -184,7 +258,8 @@ func TestFiguresThatSayLittle(t *testing.T) {
 	score := 0.94
 	e := &evaluate.Evaluation{Pairs: []evaluate.PairTrend{{Score: &score}}, Baselines: &evaluate.Baselines{
 		Independent: evaluate.Scores{Pairs: some(0.945)}, Real: &evaluate.Scores{Pairs: some(0.952)}}}
-	const alike = "; real rows have 0.952, independent columns 0.945: too close to say how much was kept"
+	const alike = "; real rows have 0.952, independent columns 0.945: too close to say how much was kept, because " +
+		"the test rows are too few or the columns hardly depend on each other"
 	if r := pairsOfColumns(e); !strings.HasSuffix(r.Figure, alike) {
 		t.Errorf("the figure is %q", r.Figure)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/statelock"
 )
 
 // ErrLedger says that a site's ledger cannot be used.
@@ -67,9 +69,10 @@ func (l *siteLedger) use(do func(b *book) ([]Entry, error)) (err error) {
 }
 
 func (l *siteLedger) open() (*os.File, error) {
-	flags := os.O_RDWR | os.O_CREATE | noFollow
+	// The target of a link could be any file of the node's user, and would be truncated.
+	flags := os.O_RDWR | os.O_CREATE | statelock.NoFollow
 	if l.readOnly {
-		flags = os.O_RDONLY | noFollow
+		flags = os.O_RDONLY | statelock.NoFollow
 	}
 	_, err := os.Lstat(l.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
@@ -90,7 +93,8 @@ func (l *siteLedger) open() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w; make it writable", ErrLedger, err)
 	}
-	if err := lock(f, l.readOnly); err != nil {
+	// A node appends charges, people's commands append decisions. Without locks nothing is charged or decided.
+	if err := statelock.Lock(f, l.readOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: lock it: %w", ErrLedger, err), f.Close())
 	}
 	if fresh {

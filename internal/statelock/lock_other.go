@@ -1,7 +1,12 @@
-//go:build !unix
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
 
 package statelock
 
 import "os"
 
-func lock(*os.File) error { return nil }
+// NoFollow has no flag on this system.
+const NoFollow = 0
+
+const exclusive, shared, now = 0, 0, 0
+
+func lock(*os.File, int) error { return ErrUnsupported }

@@ -1,5 +1,5 @@
-// Package statelock keeps a folder for one process at a time. The lock is the system's on a file in the folder, so it
-// ends with the process, however that ends, and is never left behind. Systems other than Unix exclude nobody.
+// Package statelock keeps a folder, or a file, for one process at a time. The lock is the system's on a file, so it
+// ends with the process, however that ends, and is never left behind.
 package statelock
 
 import (
@@ -19,6 +19,9 @@ const name = "process.lock"
 // ErrTaken says that another process has the folder.
 var ErrTaken = errors.New("the folder is in use")
 
+// ErrUnsupported says that the system has no file locks.
+var ErrUnsupported = errors.New("file locks are not supported on this system; use another")
+
 // errBusy is a lock that another process has.
 var errBusy = errors.New("another process has the lock")
 
@@ -27,7 +30,17 @@ const (
 	pause = 50 * time.Millisecond
 )
 
-// Take locks an existing folder until release. It waits a second for a process that is about to end.
+// Lock waits until no other process has an open file, or with share until none has it alone. Closing the file unlocks
+// it. It fails with [ErrUnsupported], and for files on a disk without locks.
+func Lock(f *os.File, share bool) error {
+	if share {
+		return lock(f, shared)
+	}
+	return lock(f, exclusive)
+}
+
+// Take locks an existing folder until release. It waits a second for a process that is about to end. A system without
+// file locks excludes nobody.
 func Take(dir string) (release func(), err error) {
 	path := filepath.Join(dir, name)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -35,7 +48,7 @@ func Take(dir string) (release func(), err error) {
 		return nil, fmt.Errorf("lock the state folder: %w; let this process write to it", err)
 	}
 	for range tries {
-		if err = lock(f); !errors.Is(err, errBusy) {
+		if err = lock(f, exclusive|now); !errors.Is(err, errBusy) {
 			break
 		}
 		time.Sleep(pause)
@@ -44,7 +57,7 @@ func Take(dir string) (release func(), err error) {
 	case errors.Is(err, errBusy):
 		err = fmt.Errorf("%s: %w by %s; stop that one, or name another state folder: two processes would overwrite "+
 			"each other's files", dir, ErrTaken, holder(f))
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrUnsupported):
 		err = fmt.Errorf("lock %s: %w; put the state folder on a disk with file locks", path, err)
 	default:
 		// Only for the message of another process.

@@ -64,3 +64,21 @@ func TestFoldersThatAreNotThere(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Readers share a file; a writer waits until the last of them has closed it.
+func TestReadersShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	opened := func() *os.File { return testkit.Value(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)) }
+	first, second, writer := opened(), opened(), opened()
+	defer writer.Close()
+	testkit.Must(t, Lock(first, true))
+	testkit.Must(t, Lock(second, true))
+	testkit.Must(t, first.Close())
+	if err := lock(writer, exclusive|now); !errors.Is(err, errBusy) {
+		t.Errorf("beside a reader: %v", err)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- Lock(writer, false) }()
+	testkit.Must(t, second.Close())
+	testkit.Must(t, testkit.Receive(t, locked))
+}

@@ -33,7 +33,7 @@ const maxImageBytes = 4 << 30
 func Read(s *partition.Schema, images, labels string) (*Images, error) {
 	if s.Format != "idx" {
 		return nil, &partition.InputError{File: images, Problem: fmt.Sprintf("the schema's format is %s, not idx",
-			s.Format), Fix: "use a schema of images"}
+			s.Format), Fix: "give rows as the schema says", SchemaFix: "use a schema of images"}
 	}
 	x := &Images{Shape: *s.Image}
 	var err error
@@ -87,7 +87,7 @@ func decodeImages(r io.Reader, name string, shape partition.Image) ([]byte, erro
 		return nil, &partition.InputError{
 			File: name, Problem: fmt.Sprintf("images of %d x %d with %d channels; the schema says %d x %d with %d",
 				got.Height, got.Width, got.Channels, shape.Height, shape.Width, shape.Channels),
-			Fix: "use the schema of these images",
+			Fix: "give images as the schema says", SchemaFix: "use the schema of these images",
 		}
 	}
 	return idxBytes(r, name, n*uint64(shape.Size()))
@@ -110,7 +110,7 @@ func decodeLabels(r io.Reader, name string, classes int) ([]int, error) {
 		if int(v) >= classes {
 			return nil, &partition.InputError{File: name, Row: i + 1,
 				Problem: fmt.Sprintf("a label beyond the schema's %d classes", classes),
-				Fix:     "use the schema of these images"}
+				Fix:     "give images as the schema says", SchemaFix: "use the schema of these images"}
 		}
 		labels[i] = int(v)
 	}

@@ -41,7 +41,8 @@ func (p *Pushed) learnWords(in *session) error {
 		})
 		if at < 0 {
 			at = len(wrong.Found)
-			wrong.Found = append(wrong.Found, tabular.Violation{Column: c.Name, Problem: fault.Problem, Fix: fault.Fix})
+			wrong.Found = append(wrong.Found, tabular.Violation{Column: c.Name, Problem: fault.Problem,
+				Fix: fault.Fix, SchemaFix: fault.SchemaFix})
 		}
 		wrong.Found[at].Times += times
 	}

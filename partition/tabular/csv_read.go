@@ -81,7 +81,7 @@ func newCSVDecoder(s *partition.Schema, r io.Reader, name string, o Options) (*c
 	if buffered, ok := plain.(*bufio.Reader); ok {
 		if start, _ := buffered.Peek(4); len(start) == 4 && start[0] == 0 && start[1] == 0 && start[2] == 8 {
 			return nil, &partition.InputError{File: name, Problem: "an idx file of images or labels, not a " +
-				"table", Fix: "use the schema of these images, or give a CSV file"}
+				"table", Fix: "give a CSV file", SchemaFix: "use the schema of these images"}
 		}
 	}
 	d := &csvDecoder{name: name, chunks: newChunks(plain)}

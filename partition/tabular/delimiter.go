@@ -41,8 +41,8 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 		return nil, notUTF8(text[:h.end])
 	}
 	if tied != 0 && said == "" {
-		return nil, &partition.InputError{Line: h.line, Fix: delimiterFix(h.delimiter), Problem: fmt.Sprintf(
-			"the header fits the delimiters %q and %q alike", string(h.delimiter), string(tied))}
+		return nil, wrongDelimiter(h, fmt.Sprintf("the header fits the delimiters %q and %q alike",
+			string(h.delimiter), string(tied)))
 	}
 	if said == "" && h.known > 0 {
 		return h, nil
@@ -60,7 +60,7 @@ func readHeader(s *partition.Schema, text string) (*csvHeader, *partition.InputE
 	if said != "" {
 		problem += fmt.Sprintf(", and the schema says %q", said)
 	}
-	return nil, &partition.InputError{Line: h.line, Problem: problem, Fix: delimiterFix(o.delimiter)}
+	return nil, wrongDelimiter(o, problem)
 }
 
 // header splits the first line by each of some delimiters. It returns the best result, and another delimiter that
@@ -103,13 +103,15 @@ func (n *columnNames) headerBelow(text, among string) int {
 	return 0
 }
 
-func delimiterFix(looksLike byte) string {
-	return fmt.Sprintf("write csv: {delimiter: %q} in the schema, or save the file with another one", string(looksLike))
+func wrongDelimiter(seems *csvHeader, problem string) *partition.InputError {
+	return &partition.InputError{Line: seems.line, Problem: problem, Fix: "save the file with another delimiter",
+		SchemaFix: fmt.Sprintf("write csv: {delimiter: %q} in the schema", string(seems.delimiter))}
 }
 
 func notUTF8(text string) *partition.InputError {
 	return &partition.InputError{Line: 1 + strings.Count(text[:invalidAt(text)], "\n"),
-		Problem: "the text is not UTF-8", Fix: fixEncoding}
+		Problem: "the text is not UTF-8", Fix: "save the file as UTF-8",
+		SchemaFix: "write csv: {encoding: latin1} in the schema"}
 }
 
 // invalidAt is the offset of the first character that is not UTF-8.

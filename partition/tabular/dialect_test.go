@@ -98,12 +98,14 @@ func TestDialectsThatCannotBe(t *testing.T) {
 		"JSON": {"", `[{"ward": "Süd"}]`, "t.csv: this is JSON; write the table as CSV or " +
 			"Parquet"},
 		"another delimiter than said": {`csv: {delimiter: ","}`, strings.ReplaceAll(wardRows, ",", ";"),
-			line1 + looks + `";", and the schema says ","; write csv: {delimiter: ";"} in the schema, or save`},
-		"a rare delimiter": {"", strings.ReplaceAll(wardRows, ",", "^"), line1 + looks + `"^"; write csv: {`},
+			line1 + looks + `";", and the schema says ","; ` +
+				`save the file with another delimiter, or write csv: {delimiter: ";"} in the schema`},
+		"a rare delimiter": {"", strings.ReplaceAll(wardRows, ",", "^"), line1 + looks + `"^"; save `},
 		"two delimiters alike": {"", "ward;x,dose\nSüd;1,2\n", line1 + `the header fits the delimiters "," and ";" ` +
-			`alike; write csv: {delimiter: ","} in the schema, or save the file with another one`},
+			`alike; save the file with another delimiter, or write csv: {delimiter: ","} in the schema`},
 		"a comma in a number where it is a delimiter": {"", strings.ReplaceAll(wardRows, "1.5", `"1,5"`),
-			`t.csv, row 1 (line 2), column "dose": a number with a comma; write csv: {decimal: ","} in the schema `},
+			`t.csv, row 1 (line 2), column "dose": a number with a comma; remove thousands separators, or ` +
+				`write csv: {decimal: ","} in the schema if the comma is a decimal sign`},
 		"thousands": {"", "ward;age in years;dose\nSüd;1;1.000,5\n", "not a finite decimal number"},
 		"twice": {"", "ward,dose,dose,age in years\n",
 			`t.csv, line 1, column "dose": the column is in the header twice; remove or rename one`},
@@ -115,19 +117,19 @@ func TestDialectsThatCannotBe(t *testing.T) {
 				`and 2 columns are not in the schema: "x", "y"; remove or rename one of each; add what is missing `},
 		"unclear and unknown": {"", "ward,dose,Age in years,AGE in years,x\n",
 			line1 + `it is not clear which columns of the schema these are: "Age in years", "AGE in years", and 1 ` +
-				`column is not in the schema: "x"; name one of them exactly as the schema does; remove them from the`},
+				`column is not in the schema: "x"; name one of them exactly as the schema does; remove from`},
 		"not clear": {"", "Ward,WARD,dose,age in years\nx,x,1,1\n", line1 + "it is not clear which columns of the " +
 			`schema these are: "Ward", "WARD"; name one of them exactly`},
 		"similar to one that is there": {"", "ward,Ward,dose,age in years\nx,x,1,1\n",
-			`t.csv, line 1, column "Ward": the column is not in the schema; remove it from the file or, if no other`},
+			`t.csv, line 1, column "Ward": the column is not in the schema; remove it from the file, or add it to ` +
+				"the columns: or ignore: of the schema if no other site uses it"},
 		"missing and unknown": {"", "ward,height,weight,width\nx,1,1,1\n",
 			line1 + `2 columns are missing from the header: "age in years", "dose", and 3 columns are not in the ` +
 				"schema: column 2, column 3, column 4; add what is missing"},
 		"missing and unknown, surely": {"", "ward,dose,height,weight,width\nx,1,1,1,1\n",
 			line1 + `1 column is missing from the header: "age in years", and 3 columns are not in the schema: ` +
-				`"height", "weight", "width"; add what is missing to the file or, if no other site uses the ` +
-				"schema, remove it there; remove them from the file or, if no other site uses the schema, add them " +
-				"to its columns, or to ignore: to leave them unread"},
+				`"height", "weight", "width"; add what is missing to the file; remove from the file what is not ` +
+				"in the schema, or change the columns: or ignore: of the schema if no other site uses it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := partitiontest.Schema(t, c.csv+"\n"+wards)

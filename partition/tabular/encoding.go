@@ -13,9 +13,6 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// fixEncoding says how to fix text that is not UTF-8.
-const fixEncoding = "save the file as UTF-8, or write csv: {encoding: latin1} in the schema"
-
 // openText returns the plain text of a file as UTF-8. It detects gzip and UTF-16 by content, and decodes
 // windows-1252 if the schema allows it and the file is not UTF-8.
 func openText(s *partition.Schema, r io.Reader, name string) (io.Reader, error) {

@@ -56,8 +56,9 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 		case len(unknown) == 1:
 			return b.unknownColumn(header, unknown[0], sure)
 		case len(missing) == 1:
-			return b.fail(missing[0], "the column is missing from the "+b.source.place,
-				"add it to the "+b.source.thing+" or, if no other site uses the schema, remove it there")
+			e := b.fail(missing[0], "the column is missing from the "+b.source.place, "add it to the "+b.source.thing)
+			e.SchemaFix = "remove it from the schema if no other site uses it"
+			return e
 		case len(m.twice) == 1:
 			return b.fail(m.twice[0], "the column is in the "+b.source.place+" twice", "remove or rename one")
 		}
@@ -75,8 +76,7 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 	if n := len(missing); n > 0 {
 		problems = append(problems, fmt.Sprintf("%s missing from the %s: %s", columnsAre(n),
 			b.source.place, quoted(missing)))
-		fixes = append(fixes, "add what is missing to the "+b.source.thing+" or, if no other site uses the "+
-			"schema, remove it there")
+		fixes = append(fixes, "add what is missing to the "+b.source.thing)
 	}
 	if n := len(unknown); n > 0 {
 		which := make([]string, n)
@@ -87,26 +87,30 @@ func (b *Builder) misfit(header []SourceColumn, missing []string, m *matched, su
 		}
 		problems = append(problems, fmt.Sprintf("%s not in the schema: %s", columnsAre(n),
 			few(which)))
-		fixes = append(fixes, "remove them from the "+b.source.thing+" or, if no other site uses the schema, add them "+
-			"to its columns, or to ignore: to leave them unread")
+		fixes = append(fixes, "remove from the "+b.source.thing+" what is not in the schema")
 	}
-	return b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
+	e := b.fail("", strings.Join(problems, ", and "), strings.Join(fixes, "; "))
+	if len(missing)+len(unknown) > 0 {
+		e.SchemaFix = "change the columns: or ignore: of the schema if no other site uses it"
+	}
+	return e
 }
 
 // unknownColumn is the error for the only column that does not belong.
 func (b *Builder) unknownColumn(header []SourceColumn, at int, sure bool) *partition.InputError {
 	e := b.fail("", fmt.Sprintf("column %d of the %s is not in the schema", at+1, b.source.place),
-		"remove it from the "+b.source.thing+" or, if no other site uses the schema, add it to its columns or to its "+
-			"ignore:")
+		"remove it from the "+b.source.thing)
+	e.SchemaFix = "add it to the columns: or ignore: of the schema if no other site uses it"
 	switch {
 	case !sure, strings.TrimSpace(header[at].Name) != "" && !isName(header[at].Name):
 	case strings.TrimSpace(header[at].Name) == "":
 		e.Problem, e.Fix = fmt.Sprintf("column %d of the %s has no name", at+1, b.source.place),
 			"give it its name in the schema, or remove the column (a delimiter too many makes one)"
+		e.SchemaFix = ""
 	case header[at].Name == partition.WeightColumn:
 		e.Column, e.Problem = partition.WeightColumn, "the schema has no such column; it has the importance weights "+
 			"of synthetic rows, and this table must have none"
-		e.Fix = "give the file as synthetic rows, or remove the column with the weights"
+		e.Fix, e.SchemaFix = "give the file as synthetic rows, or remove the column with the weights", ""
 	default:
 		e.Column, e.Problem = header[at].Name, "the column is not in the schema"
 	}

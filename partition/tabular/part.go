@@ -87,7 +87,7 @@ func (p *part) add(texts []string, faults map[int]*partition.CellFault, line fun
 		}
 		if fault != nil {
 			good = false
-			p.wrong.add(kind{i, fault.Problem}, p.columnName(i), fault.Fix, p.rows, func() int { return line(i) })
+			p.wrong.add(i, p.columnName(i), fault, p.rows, func() int { return line(i) })
 		}
 	}
 	if p.schema.UnitColumn() >= 0 {
@@ -118,7 +118,7 @@ func (p *part) short(fields []string, among string, line func() int) {
 
 // refuse counts a fault of the whole row that was added last.
 func (p *part) refuse(fault *partition.CellFault, line func() int) {
-	p.wrong.add(kind{len(p.target), fault.Problem}, "", fault.Fix, p.rows, line)
+	p.wrong.add(len(p.target), "", fault, p.rows, line)
 }
 
 func (p *part) set(row []float64, unit *string, i int, text string) (fault *partition.CellFault) {
@@ -132,7 +132,8 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 			p.weights = append(p.weights, v)
 		}
 		if fault != nil {
-			fault.Fix = "give every row a finite number in this column" // the schema does not know this column
+			// The schema does not know this column.
+			fault.Fix, fault.SchemaFix = "give every row a finite number in this column", ""
 		}
 	case p.comma && columns[at].Number():
 		if text, fault = p.number(i, text, columns[at].Kind != partition.Continuous); fault != nil {
@@ -146,8 +147,8 @@ func (p *part) set(row []float64, unit *string, i int, text string) (fault *part
 		}
 		if row[at], fault = columns[at].ParseCell(text); fault != nil && p.decimalComma(&columns[at], text) {
 			fault.Problem = "a number with a comma"
-			fault.Fix = `write csv: {decimal: ","} in the schema if the comma is a decimal sign; remove ` +
-				"thousands separators"
+			fault.Fix = "remove thousands separators"
+			fault.SchemaFix = `write csv: {decimal: ","} in the schema if the comma is a decimal sign`
 		}
 	}
 	return fault
@@ -173,7 +174,7 @@ func (p *part) number(i int, text string, whole bool) (string, *partition.CellFa
 		}
 		text = text[:at] + "." + text[at+1:]
 	}
-	p.decimals[which].add(kind{column: i}, p.columnName(i), "", p.rows, func() int { return 0 })
+	p.decimals[which].add(i, p.columnName(i), &partition.CellFault{}, p.rows, func() int { return 0 })
 	return text, nil
 }
 

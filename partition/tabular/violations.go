@@ -24,12 +24,13 @@ type Violations struct {
 
 // Violation is one kind of error in the cells of a column, or in whole rows.
 type Violation struct {
-	Column  string `json:"column,omitempty"` // empty for whole rows
-	Problem string `json:"problem"`
-	Fix     string `json:"fix"`
-	Times   int    `json:"times"`
-	Rows    []int  `json:"rows"` // the first ones, from 1; none if a database counted
-	line    int    // of the first, 0 if the source has no lines
+	Column    string `json:"column,omitempty"` // empty for whole rows
+	Problem   string `json:"problem"`
+	Fix       string `json:"fix"`
+	SchemaFix string `json:"schema_fix,omitempty"` // see [partition.InputError]
+	Times     int    `json:"times"`
+	Rows      []int  `json:"rows"` // the first ones, from 1; none if a database counted
+	line      int    // of the first, 0 if the source has no lines
 }
 
 const (
@@ -52,7 +53,7 @@ func (v *Violations) Error() string {
 			fmt.Fprintf(&b, "\n  and %d kinds more, shown after these are fixed", len(v.Found)-i)
 			break
 		}
-		b.WriteString("\n  " + f.Where() + "; " + f.Fix)
+		b.WriteString("\n  " + f.Where() + "; " + f.Advice())
 	}
 	if v.Ended != nil {
 		b.WriteString("\n  the rest could not be read: " + v.Ended.Error())
@@ -70,11 +71,20 @@ func (v *Violations) Unwrap() []error {
 
 func (v *Violations) first() *partition.InputError {
 	f := slices.MinFunc(v.Found, func(a, b Violation) int { return slices.Compare(a.Rows, b.Rows) })
-	e := &partition.InputError{File: v.File, Line: f.line, Column: f.Column, Problem: f.Problem, Fix: f.Fix}
+	e := &partition.InputError{File: v.File, Line: f.line, Column: f.Column, Problem: f.Problem,
+		Fix: f.Fix, SchemaFix: f.SchemaFix}
 	if len(f.Rows) > 0 {
 		e.Row = f.Rows[0]
 	}
 	return e
+}
+
+// AskOperator words the advice for a site that shares its schema.
+func (v *Violations) AskOperator() {
+	for i := range v.Found {
+		f := &v.Found[i]
+		f.Fix, f.SchemaFix = partition.Advice(f.Fix, f.SchemaFix, true), ""
+	}
 }
 
 // heading summarizes the errors: "14 cells cannot be read, in 3 columns:".
@@ -124,6 +134,9 @@ func (f *Violation) Where() string {
 	return fmt.Sprintf("%s: %s %s (%s %s)", where, text.Several(f.Times, "time"), f.Problem, name, named)
 }
 
+// Advice is what to do, for the owner of the schema.
+func (f *Violation) Advice() string { return partition.Advice(f.Fix, f.SchemaFix, false) }
+
 // kind identifies violations by the source's column (the number of columns for whole rows) and by what is wrong.
 type kind struct {
 	column  int
@@ -134,10 +147,11 @@ type kind struct {
 type tally map[kind]*Violation
 
 // add counts one violation; line returns its line.
-func (t tally) add(k kind, column, fix string, row int, line func() int) {
+func (t tally) add(at int, column string, fault *partition.CellFault, row int, line func() int) {
+	k := kind{at, fault.Problem}
 	f := t[k]
 	if f == nil {
-		f = &Violation{Column: column, Problem: k.problem, Fix: fix, line: line()}
+		f = &Violation{Column: column, Problem: fault.Problem, Fix: fault.Fix, SchemaFix: fault.SchemaFix, line: line()}
 		t[k] = f
 	}
 	f.Times++
@@ -195,7 +209,8 @@ func (b *Builder) mixed() {
 			points.Problem, b.wrong[k] = k.problem, points
 		case either != nil && commas == nil && !said:
 			k.problem = "a comma that may be a decimal sign or a thousands separator"
-			either.Fix = `write csv: {decimal: ","} in the schema if it is a decimal sign, or numbers without commas`
+			either.Fix = "write numbers without commas"
+			either.SchemaFix = `write csv: {decimal: ","} in the schema if it is a decimal sign`
 			either.Problem, b.wrong[k] = k.problem, either
 		}
 	}

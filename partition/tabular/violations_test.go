@@ -32,11 +32,11 @@ func TestAllViolationsAreTold(t *testing.T) {
 	text := "x,c\n0.5,p\nsecret,secret\n0.5\n0.5,q\n1,q\n0.5,r\n" + strings.Repeat("7731,p\n", 7) + "0.5,p\n"
 	const want = `t.csv: 10 cells cannot be read, in 2 columns; 2 rows cannot be taken:
   column "x": 1 time not a finite decimal number, expected a number from 0 to 1 (row 2); ` +
-		`correct the cell or the column's kind in the schema
+		`correct the cell, or correct the column's kind in the schema
   column "x": 7 times outside the bounds, expected a number from 0 to 1 (rows 7, 8, 9, 10, 11, ...); ` +
 		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge
   column "c": 2 times the cell is not one of the schema's categories (rows 2, 6); ` +
-		`correct its spelling (case and spaces count) or add the category to the schema
+		`correct its spelling (case and spaces count), or add the category to the schema
   whole rows: 1 time the row does not have the 2 cells of the header (row 3); complete or quote the row's cells
   whole rows: 1 time the row breaks constraint 1 of the schema (row 5); ` +
 		`correct the row, or give the constraint broken: move`

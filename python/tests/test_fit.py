@@ -123,7 +123,7 @@ def test_a_folder_for_temporary_files_is_named(program, capsys, tmp_path, monkey
     ({"schema": {"columns": [{"name": "age", "kind": "number"}]}}, 'unknown kind "number"'),
     ({"marginals": {"cels": 3}}, "cels"),
     ({"table": table().set_index("sex")}, 'the DataFrame, column "sex": the column is missing from the header; add it '
-     "to the DataFrame or, if no other site uses the schema, remove it there; the DataFrame has it as its index: use "
+     "to the DataFrame, or remove it from the schema if no other site uses it; the DataFrame has it as its index: use "
      "table.reset_index()"),
     ({"table": table().assign(extra="x")}, 'the DataFrame, column "extra": the column is not in the schema; remove it '
      "from the DataFrame"),

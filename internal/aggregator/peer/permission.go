@@ -91,16 +91,16 @@ func (n *Node) Await(run, why string) {
 }
 
 // Ready ends the wait for a decision or drops a permission, and reports whether there was one. The node is then asked
-// again. A masked run keeps its permission, because its key is in use.
+// again. The key of a masked run stays until then: an attempt that begins now names it.
 func (n *Node) Ready(run string) bool {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	p := n.permissions.byRun[run]
-	decided := p.is == Undecided || p.is == Permitted && p.key == nil
-	if decided {
-		delete(n.permissions.byRun, run)
+	if p.is != Undecided && p.is != Permitted {
+		return false
 	}
-	return decided
+	n.permissions.byRun[run] = permission{key: p.key}
+	return true
 }
 
 // Forget drops the site's decision about a run: the node is asked again if the run continues.
@@ -123,7 +123,7 @@ func (n *Node) Unpermitted() (all []Unpermitted) {
 	n.permissions.mu.Lock()
 	defer n.permissions.mu.Unlock()
 	for run, p := range n.permissions.byRun {
-		if p.is != Permitted {
+		if p.is != Permitted && p.is != NotAsked {
 			all = append(all, Unpermitted{run, p.is, p.why, p.since})
 		}
 	}

@@ -154,8 +154,11 @@ func TestARoundIsSentOnceAQuorumPermitsIt(t *testing.T) {
 		north := newNode("north", 4)
 		north.Inquire("r", 1)
 		north.Decide("r", 1, peer.Permitted, "", &conclavev1.RunKey{Site: "north"})
-		if north.Ready("r") || north.RunKey("r").GetSite() != "north" {
-			t.Error("the key is gone")
+		if !north.Ready("r") || north.Ready("r") || north.RunKey("r").GetSite() != "north" {
+			t.Error("the permission stays, or the key is gone")
+		}
+		if is, _ := north.Permission("r", 1); is != peer.NotAsked || len(north.Unpermitted()) != 0 {
+			t.Errorf("it is %v, unpermitted %v", is, north.Unpermitted())
 		}
 	})
 	t.Run("others are enough", func(t *testing.T) {

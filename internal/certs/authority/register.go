@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/statelock"
 )
 
 // Events of the register.
@@ -63,11 +64,15 @@ func registerFile(dir string) string { return filepath.Join(dir, "issued.jsonl")
 
 // withRegister reads the register of the authority in dir and lets f append to it, while no other process can.
 func withRegister(dir string, f func(*register) error) error {
-	unlock, err := lockFile(filepath.Join(dir, "issued.lock"))
-	if err != nil {
+	file, err := os.OpenFile(filepath.Join(dir, "issued.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		defer file.Close()
+		err = statelock.Lock(file, false)
+	}
+	// Without locks only one person at a time may issue.
+	if err != nil && !errors.Is(err, statelock.ErrUnsupported) {
 		return fmt.Errorf("lock the register in %s: %w", dir, err)
 	}
-	defer unlock()
 	r, err := readRegister(dir)
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (c *checked) show() {
 		fmt.Printf("%s: %s, not all match the schema:\n", c.File, text.Several(c.Rows, "row"))
 		for i := range c.Violations {
 			v := &c.Violations[i]
-			fmt.Printf("  %s\n    fix: %s\n", v.Where(), v.Fix)
+			fmt.Printf("  %s\n    fix: %s\n", v.Where(), v.Advice())
 		}
 		if c.Problem != "" {
 			fmt.Printf("  the rest could not be read: %s\n", strings.TrimPrefix(c.Problem, c.File+", "))

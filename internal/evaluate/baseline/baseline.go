@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
@@ -41,6 +42,12 @@ func Add(ctx context.Context, e *evaluate.Evaluation, in evaluate.Input) error {
 		}
 		real.AUROC = ceiling.value()
 		b.Real = &real
+	} else if in.Test.Len() > 1 {
+		first, second := halves(in.Test)
+		b.Halves = &evaluate.Scores{}
+		if err := similarities(b.Halves, first, second); err != nil {
+			return fmt.Errorf("baseline of halves: %w", err)
+		}
 	}
 	e.Baselines = b
 	real := []*partition.Table{in.Test}
@@ -72,15 +79,9 @@ func Independent(t *partition.Table) *partition.Table {
 
 // scores are the scores of rows against the test rows, without models.
 func scores(in evaluate.Input, rows *partition.Table) (s evaluate.Scores, err error) {
-	columns, _, err := evaluate.CompareColumns(in.Test, rows, nil)
-	if err != nil {
+	if err := similarities(&s, in.Test, rows); err != nil {
 		return s, err
 	}
-	pairs, _, err := evaluate.ComparePairs(in.Test, rows, nil, seed)
-	if err != nil {
-		return s, err
-	}
-	s.Columns, s.Pairs = Columns(columns), Pairs(pairs)
 	marginals, _, err := evaluate.CompareMarginals(in.Test, rows, nil, evaluate.MarginalOptions{Seed: seed})
 	if err != nil {
 		return s, err
@@ -94,6 +95,39 @@ func scores(in evaluate.Input, rows *partition.Table) (s evaluate.Scores, err er
 		s.PMSERatio = &p.Ratio
 	}
 	return s, nil
+}
+
+// similarities sets the scores of columns and pairs of rows against real ones.
+func similarities(s *evaluate.Scores, real, rows *partition.Table) error {
+	columns, _, err := evaluate.CompareColumns(real, rows, nil)
+	if err != nil {
+		return err
+	}
+	pairs, _, err := evaluate.ComparePairs(real, rows, nil, seed)
+	if err != nil {
+		return err
+	}
+	s.Columns, s.Pairs = Columns(columns), Pairs(pairs)
+	for _, c := range columns {
+		s.WorstColumn = worse(s.WorstColumn, c.Score)
+	}
+	for _, p := range pairs {
+		s.WorstPair = worse(s.WorstPair, p.Score)
+	}
+	return nil
+}
+
+// halves divides rows by chance.
+func halves(t *partition.Table) (first, second *partition.Table) {
+	first, second = partition.NewTable(t.Schema()), partition.NewTable(t.Schema())
+	for i, row := range rand.New(rand.NewPCG(seed, math.MaxUint64)).Perm(t.Len()) {
+		half := first
+		if i%2 == 1 {
+			half = second
+		}
+		half.Push(t.Cells(row), "")
+	}
+	return first, second
 }
 
 // auroc is the mean over the evaluation's classifiers, nil if none can be trained or tested.
@@ -135,6 +169,14 @@ func Pairs(pairs []evaluate.PairTrend) *float64 {
 		all.add(p.Score)
 	}
 	return all.value()
+}
+
+// worse is the lower of two scores, of which nil is none.
+func worse(a, b *float64) *float64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
 }
 
 // mean is the mean of the known scores.

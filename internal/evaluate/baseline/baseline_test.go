@@ -70,6 +70,10 @@ func TestBaselinesLieOnBothSides(t *testing.T) {
 	if e.Baselines.Real != nil {
 		t.Error("there is a baseline of real rows without any")
 	}
+	if h := e.Baselines.Halves; math.Abs(*h.Pairs-*real.Pairs) > 0.06 || *h.WorstPair > *h.Pairs ||
+		*h.WorstColumn > *h.Columns || *h.WorstColumn == 1 {
+		t.Errorf("halves of the test rows: %+v, training rows: %+v", h, real)
+	}
 }
 
 func TestIndependentKeepsColumns(t *testing.T) {

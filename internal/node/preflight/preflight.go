@@ -114,7 +114,7 @@ func (c *checker) readData() {
 		}
 		for i := range found.Found {
 			v := &found.Found[i]
-			c.add("data", Problem, v.Fix, "%s: %s", found.File, v.Where())
+			c.add("data", Problem, v.Advice(), "%s: %s", found.File, v.Where())
 		}
 		if found.Ended != nil {
 			c.fail("data", found.Ended)

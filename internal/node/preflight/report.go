@@ -69,8 +69,8 @@ func (r *Report) each(name string, status Status, err error) {
 // split splits an error's text into the problem and, after a semicolon, the fix.
 func split(err error) (detail, fix string) {
 	var input *partition.InputError
-	if errors.As(err, &input) && input.Fix != "" {
-		return strings.TrimSuffix(err.Error(), "; "+input.Fix), input.Fix
+	if errors.As(err, &input) && input.Advice() != "" {
+		return strings.TrimSuffix(err.Error(), "; "+input.Advice()), input.Advice()
 	}
 	text := err.Error()
 	if at := strings.LastIndex(text, "; "); at >= 0 {

@@ -115,10 +115,4 @@ const (
 
 // Bound is the fixed-point unit of a unit's features: the finest for which noise of this
 // multiplier can be drawn.
-func Bound(sigma float64) int64 {
-	bound := int64(mostBound)
-	for bound > 1 && sigma*float64(bound) > plan.MostSigma {
-		bound /= 2
-	}
-	return bound
-}
+func Bound(sigma float64) int64 { return plan.FinestBound(sigma, mostBound) }

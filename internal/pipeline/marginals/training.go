@@ -76,13 +76,7 @@ func (t *training) largestQuestions(sigma float64) (second, third *asked, err er
 }
 
 // bound returns the largest norm, in steps, for which noise of a multiplier can be drawn.
-func bound(sigma float64) float64 {
-	bound := float64(mostBound)
-	for bound > 1 && sigma*bound > plan.MostSigma {
-		bound /= 2
-	}
-	return bound
-}
+func bound(sigma float64) float64 { return float64(plan.FinestBound(sigma, mostBound)) }
 
 // largestBound returns the bound of a sum, or an error if its weights would be too small.
 func largestBound(sigma float64) (float64, error) {

@@ -12,6 +12,16 @@ import (
 // MostSigma is the largest noise that package gnmax draws, in fixed-point steps.
 const MostSigma = 1 << 29
 
+// FinestBound is the finest fixed-point unit of a sum for which noise of a multiplier can be drawn: most, or less by a
+// power of two.
+func FinestBound(sigma float64, most int64) int64 {
+	bound := most
+	for bound > 1 && sigma*float64(bound) > MostSigma {
+		bound /= 2
+	}
+	return bound
+}
+
 // CountScale is the fixed-point unit of class counts: a unit with several
 // records adds a fraction of it for each.
 const CountScale = 1 << 16

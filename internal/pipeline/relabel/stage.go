@@ -113,14 +113,7 @@ const (
 	mostBound  = 1 << 20
 )
 
-// boundOf returns the finest fixed-point unit for which noise of this multiplier can be drawn.
-func boundOf(sigma float64) int64 {
-	bound := int64(mostBound)
-	for bound > 1 && sigma*float64(bound) > plan.MostSigma {
-		bound /= 2
-	}
-	return bound
-}
+func boundOf(sigma float64) int64 { return plan.FinestBound(sigma, mostBound) }
 
 // messages are the messages of the sum.
 func messages(o pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline.StageMessages {

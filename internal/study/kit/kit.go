@@ -62,11 +62,15 @@ func (k *Kit) SchemaSHA256() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// packed is the date of all files: the first that a zip file can state, because the day of packing would change the
+// bytes.
+var packed = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Write packs a kit. The same kit always gives the same bytes.
 func (k *Kit) Write(w io.Writer) error {
 	z := zip.NewWriter(w)
 	for _, f := range k.files() {
-		to, err := z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Store})
+		to, err := z.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Store, Modified: packed})
 		if err == nil {
 			_, err = to.Write(f.content)
 		}

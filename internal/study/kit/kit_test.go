@@ -59,6 +59,11 @@ func TestAKitIsUnpackedOnce(t *testing.T) {
 	_, raw := made(t, certs.RoleJoiner, "north")
 	path := filepath.Join(t.TempDir(), "kit.zip")
 	testkit.Must(t, os.WriteFile(path, raw, 0o600))
+	for _, f := range testkit.Value(zip.NewReader(bytes.NewReader(raw), int64(len(raw)))).File {
+		if want := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); !f.Modified.Equal(want) {
+			t.Errorf("%s is of %v", f.Name, f.Modified)
+		}
+	}
 	k, hash, err := kit.Read(path)
 	testkit.Must(t, err)
 	if k.Site != "north" || k.Study.Dataset != "heart" || len(hash) != 64 {

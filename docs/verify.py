@@ -173,7 +173,7 @@ def main():
     need(role == "student" and name in (facts["student"], run["close"].get("by")),
          "manifest and certificate are signed neither by the run's student nor by the worker that closed it")
     print(f"run {certificate['run']}: files, ledger and certificate pass all checks; signed by student {name}, the "
-          f"aggregator and {len(witnesses)} sites")
+          f"aggregator" + "".join(f", site {s}" for s in sorted(witnesses)))
     if not sealed:
         print(f"somebody else ended the run, without a list of files: only {name} vouches for this list")
 

@@ -14,13 +14,13 @@ const cells = 10
 // bound is how many steps one privacy unit adds to the sum.
 const bound = 1 << 16
 
-// tens is the kind of question how many records have their number in each of ten parts of a
-// column's range. Its parameter is the column's place among the features. This is all that
+// tens is a kind of question: how many records have their number in each of ten equal parts of a
+// column's range? Its parameter is the column's place among the features. This is all that
 // runs at a node.
 //
 // Why this is private: a unit of k records adds bound/k steps, rounded down, to one cell for
-// each of them. All it adds has an L1 norm of at most bound, and so an L2 norm of at most bound,
-// whatever and however many its records are; what others add does not depend on it.
+// each of them. So it adds a vector whose L1 norm, and L2 norm, is at most bound, for any records
+// and any number of them. What other units add does not depend on it.
 var tens = question.Kind{Name: "tens", Read: question.Typed(read)}
 
 // shape is that of the answer. The aggregator draws noise for it.

@@ -9,8 +9,8 @@ import (
 // MaskedNote says against whom the figures of a masked run hold. It accompanies them everywhere.
 const MaskedNote = "The sums of this run were masked: the aggregator, and the sites that may collude with it, saw " +
 	"only noisy totals. epsilon protects against those who see the releases. What the aggregator and colluding " +
-	"sites may learn is charged in each site's own ledger, which counts every attempt at a round; this ledger is the " +
-	"aggregator's statement."
+	"sites may learn is charged in each site's own ledger, which counts every answer that the site opened; this " +
+	"ledger is the aggregator's statement."
 
 // Masked is a certificate's statement about masks. All of it follows from the ledger.
 type Masked struct {

@@ -49,8 +49,8 @@ func leastNoise(template Event, other []Event, target Budget) (Event, error) {
 	running := func(x float64) float64 { return excess(Running, x) }
 	full := remembered(func(x float64) float64 { return excess(Account, x) })
 	if running(hi) > 0 && (len(other) == 0 || full(hi) > 0) {
-		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g: %w", template.Kind, target.Epsilon, target.Delta,
-			ErrUnreachable)
+		return Event{}, fmt.Errorf("%s: no noise is enough for epsilon %g at delta %g; use fewer queries, or a larger "+
+			"budget: %w", template.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
 	if running(lo) <= 0 {
 		return Event{}, fmt.Errorf("%s: epsilon %g at delta %g allows almost no noise and protects nobody: use a "+
@@ -171,8 +171,8 @@ func MaxQueries(query Event, target Budget) (int64, error) {
 		return 0, fmt.Errorf("%s: more than %d queries fit epsilon %g; their noise hides any answer", query.Kind,
 			int64(maxQueriesAsked), target.Epsilon)
 	case n == 0:
-		return 0, fmt.Errorf("%s: one query exceeds epsilon %g at delta %g: %w", query.Kind, target.Epsilon,
-			target.Delta, ErrUnreachable)
+		return 0, fmt.Errorf("%s: one query exceeds epsilon %g at delta %g; use more noise, or a larger budget: %w",
+			query.Kind, target.Epsilon, target.Delta, ErrUnreachable)
 	}
 	return n, nil
 }

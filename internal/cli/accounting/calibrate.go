@@ -167,7 +167,7 @@ func printCalibrated(c calibrated, classes int, survive float64) {
 	e := c.Event
 	queries := max(e.Count, e.Asked)
 	name, noise := noiseOf(&e)
-	fmt.Printf("%s: %d queries with %s %.9g", e.Kind, queries, name, *noise)
+	fmt.Printf("%s: %s with %s %.9g", e.Kind, count(queries, "query", "queries"), name, *noise)
 	if e.Kind == privacy.ConfidentGNMax {
 		fmt.Printf(" and sigma1 %.9g, all answered", e.Sigma1)
 	}

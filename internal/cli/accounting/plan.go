@@ -74,7 +74,8 @@ func printForecast(f *run.Forecast) {
 			f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
 		fmt.Println("releases:")
 	default:
-		fmt.Printf("run %s: %d queries in %d rounds to %d teachers\n", f.Run, f.Queries, f.Rounds, f.Teachers)
+		fmt.Printf("run %s: %s in %s to %s\n", f.Run, count(int64(f.Queries), "query", "queries"),
+			count(int64(f.Rounds), "round", "rounds"), count(int64(f.Teachers), "teacher", "teachers"))
 		fmt.Printf("with this noise the budget allows %d queries\n", f.Admitted)
 		if f.Admitted < int64(f.Queries) {
 			fmt.Println("that is fewer than planned: the run will end early, and keep what it learned until then")

@@ -66,12 +66,10 @@ func bundle(from, out, format string) error {
 		}{found.Run, len(b), out})
 	}
 	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
-	check := "the recipient checks it with: conclave verify " + out
+	fmt.Println("the recipient checks it with: conclave verify", out, "--authority ca.crt")
 	if own := proof.OwnAuthority(from); own != "" {
-		fmt.Printf("%s\nthis run on one machine has an authority of its own: to prove that nobody changed the files "+
-			"on the way, also give the recipient %s, by another way, for --authority\n", check, own)
-	} else {
-		fmt.Println(check, "--authority ca.crt")
+		fmt.Printf("this run on one machine has an authority of its own: give the recipient %s as well, by another "+
+			"way; it proves that nobody changed the files on the way\n", own)
 	}
 	if found.Worst() == proof.Missing {
 		fmt.Println("a signature is missing; run conclave verify to see whose")

@@ -28,7 +28,7 @@ const (
 func UsualDelta(records int) float64 { return min(StrongDelta, 0.1/float64(records)) }
 
 // Source names where the tiers of epsilon come from.
-const Source = "tiers of Ponomareva et al. 2023, How to DP-fy ML; the limits of delta are ours"
+const Source = "tiers of Ponomareva et al. 2023, How to DP-fy ML; the limits of delta are Conclave's own"
 
 // The words for the strength.
 const (

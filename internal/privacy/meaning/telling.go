@@ -108,8 +108,8 @@ func (t Telling) Assumption() string {
 	if t.By == ByBudget {
 		return ""
 	}
-	return fmt.Sprintf("It relies on the releases and the noise that the ledger states. From epsilon and delta alone, "+
-		"the bound is %s.", Percent(t.OfBudget))
+	return fmt.Sprintf("It holds for the stated releases with the stated noise. From epsilon and delta alone, the "+
+		"bound is %s.", Percent(t.OfBudget))
 }
 
 // At says where a unit may be, as a suffix to its name; empty if it is at one site.

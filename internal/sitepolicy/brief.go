@@ -109,22 +109,24 @@ func (s Spec) leaving(p privacy.Planned, teachers int) Leaving {
 	return l
 }
 
-// tell sets what the run can reveal about one privacy unit: from its whole plan if that is fixed, else from its
-// budget.
+// tell sets what the run can reveal about one privacy unit: from what was charged if it has ended, else from its
+// whole plan if that is fixed, else from its budget.
 func (b *Brief) tell(limitDelta float64) error {
 	s := b.Spec
 	g := meaning.Guarantee{Epsilon: s.Epsilon, Delta: s.Delta}
 	b.Strength, b.Why = g.Strength(), g.Why()
 	bound := meaning.Bound(s.Epsilon, s.Delta)
 	b.Telling = meaning.Telling{Chance: bound, By: meaning.ByBudget, OfBudget: bound}
-	if b.EpsilonMost == nil {
+	events, epsilon, delta := times(s.Plan.Events(), b.RevealsAtMost), s.Epsilon, s.Delta
+	switch {
+	case b.State == StateEnded:
+		events, epsilon, delta = b.Events, b.EpsilonCharged, limitDelta
+	case b.EpsilonMost == nil:
 		return nil
-	}
-	epsilon, delta := s.Epsilon, s.Delta
-	if b.RevealsAtMost > 1 { // the budget counts a round once
+	case b.RevealsAtMost > 1: // the budget counts a round once
 		epsilon, delta = *b.EpsilonMost, limitDelta
 	}
-	telling, err := meaning.Tell(times(s.Plan.Events(), b.RevealsAtMost), epsilon, delta)
+	telling, err := meaning.Tell(events, epsilon, delta)
 	b.Telling = telling
 	return err
 }

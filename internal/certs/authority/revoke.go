@@ -99,8 +99,8 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 		return nil, fmt.Errorf("the register has no valid certificate of %q; see `conclave site list`, or give its "+
 			"serial", what.Name)
 	case len(roles) > 1:
-		return nil, fmt.Errorf("several roles have certificates with the name %q; give one of them with --role: %s", what.Name,
-			strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
+		return nil, fmt.Errorf("several roles have certificates with the name %q; give one of them with --role: %s",
+			what.Name, strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
 	}
 	return found, nil
 }

@@ -51,8 +51,8 @@ func Install(dir string, role certs.Role, name string, certificate, authority []
 	roots := x509.NewCertPool()
 	for _, one := range authorities {
 		if !one.IsCA {
-			return files, fmt.Errorf("%s: %w: it has the certificate of %s, which is no authority; give the authority's "+
-				"ca.crt", files.CA, certs.ErrMalformed, one.Subject)
+			return files, fmt.Errorf("%s: %w: it has the certificate of %s, which is no authority; give the "+
+				"authority's ca.crt", files.CA, certs.ErrMalformed, one.Subject)
 		}
 		roots.AddCert(one)
 	}

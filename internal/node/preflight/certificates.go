@@ -70,7 +70,7 @@ func (c *checker) checkRevoked(f certs.Files) {
 	if _, err := tlsconfig.NewClientCredentials(f); err != nil {
 		fix := "get the newest list from the authority's operator, and copy it to " + f.Revoked
 		if errors.Is(err, certs.ErrRevoked) {
-			fix = "if this site should go on, request a certificate for a new key: `conclave site request --renew " +
+			fix = "to continue with this site, request a certificate for a new key: `conclave site request --renew " +
 				"--new-key`"
 		}
 		c.distrust("revoked", fix, "%v", err)

@@ -89,12 +89,12 @@ func (m *Manifest) CheckAgainst(stored *Manifest) error {
 		{"data set", m.Dataset == stored.Dataset, "start the node for its data set, or give it its own folder"},
 		{"site", m.Site == stored.Site, "start the node with its first site name"},
 		{"node", m.Node == stored.Node, "start the node with its first name"},
-		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file;" +
+		{"schema", m.SchemaSHA256 == stored.SchemaSHA256, "restore the schema file:" +
 			" a changed schema is another data set"},
 		{"privacy unit", m.Unit == stored.Unit, "use the unit of the first run"},
 		{"partition count", m.Partitions == stored.Partitions, "use the number of teachers of the first run"},
 		{"key", m.KeyID == stored.KeyID, "restore the partition key file"},
-		{"data", m.Data == stored.Data, "restore the table; changed data is another data set"},
+		{"data", m.Data == stored.Data, "restore the table: changed data is another data set"},
 		{"fingerprint", m.Fingerprint == stored.Fingerprint, "restore the manifest file from a backup"},
 	} {
 		if !part.same {

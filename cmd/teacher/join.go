@@ -171,7 +171,8 @@ func (j *joining) confirm(ctx context.Context, s *enroll.Site, r *enroll.Standin
 		return nil
 	}
 	if !cli.Confirm(ctx, "do they see the same fingerprint?") {
-		return errors.New("not joined; run the command again and answer yes, or give --confirm-roster FINGERPRINT")
+		return errors.New("not joined; if a fingerprint differs, tell the operator and do not join; else run the " +
+			"command again, and answer yes or give --confirm-roster FINGERPRINT")
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ type Fingerprint [sha256.Size]byte
 func ParseFingerprint(text string) (f Fingerprint, err error) {
 	raw, err := hex.DecodeString(strings.ToLower(strings.Join(strings.Fields(text), "")))
 	if err != nil || len(raw) != len(f) {
-		return f, fmt.Errorf("%q is not a SHA-256 in hex; use the fingerprint of the key of the site's "+
-			"certificate", text)
+		return f, fmt.Errorf("%q is not a SHA-256 in hex; use the fingerprint that `conclave certs fingerprint` "+
+			"shows for the certificate", text)
 	}
 	return Fingerprint(raw), nil
 }

@@ -21,7 +21,7 @@ type Brief struct {
 	Run
 	Leaves []Leaving `json:"leaves"`
 	// Limit is the policy's limit. LeftNow is the epsilon of the largest run that still fits. LeftAfter is the same
-	// after the rest of this run's plan is charged; nil if the plan has no bound.
+	// after the rest of this run's plan is charged; nil if the plan has no bound, or the run has ended.
 	Limit     *privacy.Budget `json:"limit,omitempty"`
 	LeftNow   float64         `json:"epsilon_left_now"`
 	LeftAfter *float64        `json:"epsilon_left_after,omitempty"`
@@ -29,7 +29,8 @@ type Brief struct {
 	Telling  meaning.Telling `json:"telling"`
 	Strength string          `json:"strength"`
 	Why      string          `json:"strength_why"`
-	Rules    []RuleMet       `json:"rules"`
+	// Rules are empty if the run has ended.
+	Rules []RuleMet `json:"rules"`
 }
 
 // Leaving describes the answers to an entry of the run's plan.
@@ -61,7 +62,7 @@ func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d, _ := e.allowed()
-	out := &Brief{Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node}
+	out := &Brief{Dataset: e.o.Dataset, Site: e.o.Site, Node: e.o.Node, Rules: []RuleMet{}}
 	var delta float64
 	err := e.ledger.use(func(b *book) ([]Entry, error) {
 		if err := e.own(b); err != nil {
@@ -84,7 +85,7 @@ func (e *Enforcer) Brief(run, spec string) (*Brief, error) {
 		for _, p := range s.Plan {
 			out.Leaves = append(out.Leaves, s.leaving(p, e.o.Teachers))
 		}
-		if d != nil {
+		if d != nil && out.State != StateEnded {
 			out.judge(b, d, key, e.o.Site, e.people(b, d).now)
 		}
 		delta = limit.Delta
@@ -109,22 +110,24 @@ func (s Spec) leaving(p privacy.Planned, teachers int) Leaving {
 	return l
 }
 
-// tell sets what the run can reveal about one privacy unit: from its whole plan if that is fixed, else from its
-// budget.
+// tell sets what the run can reveal about one privacy unit: from what was charged if it has ended, else from its
+// whole plan if that is fixed, else from its budget.
 func (b *Brief) tell(limitDelta float64) error {
 	s := b.Spec
 	g := meaning.Guarantee{Epsilon: s.Epsilon, Delta: s.Delta}
 	b.Strength, b.Why = g.Strength(), g.Why()
 	bound := meaning.Bound(s.Epsilon, s.Delta)
 	b.Telling = meaning.Telling{Chance: bound, By: meaning.ByBudget, OfBudget: bound}
-	if b.EpsilonMost == nil {
+	events, epsilon, delta := times(s.Plan.Events(), b.RevealsAtMost), s.Epsilon, s.Delta
+	switch {
+	case b.State == StateEnded:
+		events, epsilon, delta = b.Events, b.EpsilonCharged, limitDelta
+	case b.EpsilonMost == nil:
 		return nil
-	}
-	epsilon, delta := s.Epsilon, s.Delta
-	if b.RevealsAtMost > 1 { // the budget counts a round once
+	case b.RevealsAtMost > 1: // the budget counts a round once
 		epsilon, delta = *b.EpsilonMost, limitDelta
 	}
-	telling, err := meaning.Tell(times(s.Plan.Events(), b.RevealsAtMost), epsilon, delta)
+	telling, err := meaning.Tell(events, epsilon, delta)
 	b.Telling = telling
 	return err
 }

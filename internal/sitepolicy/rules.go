@@ -96,7 +96,8 @@ const noAnswer = "the site does not answer; ask its people"
 func (d *Dataset) TooFew(f Facts) (broken []*Refusal) {
 	if f.Units < d.MinRows {
 		broken = append(broken, &Refusal{Rule: RuleRows, Public: noAnswer,
-			Private: fmt.Sprintf("%d privacy units, but the policy requires %d", f.Units, d.MinRows)})
+			Private: fmt.Sprintf("%d privacy units, but the policy requires %d; add records before the node joins, "+
+				"or lower the rule", f.Units, d.MinRows)})
 	}
 	if f.LeastUnits < d.MinRowsPerTeacher {
 		broken = append(broken, &Refusal{Rule: RulePerHead, Public: noAnswer,

@@ -71,6 +71,23 @@ func TestARunThatDoesNotFitTheLimitSaysSo(t *testing.T) {
 	}
 }
 
+// The figure of a run that has ended is about what was charged, and not about the rest of its plan or its budget.
+func TestAnEndedRunRevealsWhatWasCharged(t *testing.T) {
+	s := newSite(t)
+	s.write(allowing)
+	e, r := s.enforcer(), round("r", 0, 10)
+	r.Spec.Plan = privacy.Plan{{Kind: string(Votes), Count: 2,
+		Mechanism: privacy.Event{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1}}}
+	r.Charges = []privacy.Event{{Kind: privacy.Gaussian, Sigma: 10, Sensitivity: 1, Count: 1}}
+	r.Use.Planned = 0
+	testkit.Value(e.Charge(r))
+	whole := testkit.Value(e.Brief("r", "")).Telling
+	testkit.Must(t, e.End("r"))
+	if got := testkit.Value(e.Brief("r", "")).Telling; !got.Exact || got.Chance >= whole.Chance || got.Chance <= 0.5 {
+		t.Errorf("after one of two answers %+v, and the whole plan has %+v", got, whole)
+	}
+}
+
 // Runs that a site refuses, or never decides about, fill its ledger only up to a bound, and those of one student up
 // to a tenth of it; others continue.
 func TestUndecidedRunsAreBounded(t *testing.T) {

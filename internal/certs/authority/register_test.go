@@ -203,7 +203,7 @@ func TestRevokeErrors(t *testing.T) {
 		says string
 	}{
 		"nobody":         {dir, Revocation{Name: "nobody"}, `no valid certificate of "nobody"`},
-		"several roles":  {dir, Revocation{Name: "north"}, "give the role"},
+		"several roles":  {dir, Revocation{Name: "north"}, "give one of them with --role: node, student"},
 		"reason":         {dir, Revocation{Name: "lab", Reason: "mood"}, "superseded"},
 		"serial":         {dir, Revocation{Serial: "xyz"}, "hex digits"},
 		"zero":           {dir, Revocation{Serial: "0"}, "hex digits"},

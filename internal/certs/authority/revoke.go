@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/big"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,21 +85,22 @@ func (r *register) targets(what Revocation, now time.Time) ([]Entry, error) {
 		return []Entry{{Serial: serialText(n)}}, nil
 	}
 	var found []Entry
-	roles := map[certs.Role]bool{}
+	roles := map[string]bool{}
 	for _, e := range r.entries {
 		if e.Event != EventIssued || e.Name != what.Name || what.Role != "" && e.Role != what.Role ||
 			now.After(e.NotAfter) {
 			continue
 		}
 		found = append(found, e)
-		roles[e.Role] = true
+		roles[string(e.Role)] = true
 	}
 	switch {
 	case len(found) == 0:
 		return nil, fmt.Errorf("the register has no valid certificate of %q; see `conclave site list`, or give its "+
 			"serial", what.Name)
 	case len(roles) > 1:
-		return nil, fmt.Errorf("several roles have certificates with the name %q; give the role with --role", what.Name)
+		return nil, fmt.Errorf("several roles have certificates with the name %q; give one of them with --role: %s",
+			what.Name, strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
 	}
 	return found, nil
 }

@@ -44,9 +44,17 @@ func Install(dir string, role certs.Role, name string, certificate, authority []
 		return files, fmt.Errorf("%s: %w, and differs from --ca; to change the authority, put both certificates into "+
 			"this file", files.CA, certs.ErrExists)
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(held) {
+	authorities := pemfile.Certificates(held)
+	if len(authorities) == 0 {
 		return files, fmt.Errorf("%s: %w: no PEM certificate in it", files.CA, certs.ErrMalformed)
+	}
+	roots := x509.NewCertPool()
+	for _, one := range authorities {
+		if !one.IsCA {
+			return files, fmt.Errorf("%s: %w: it has the certificate of %s, which is no authority; give the "+
+				"authority's ca.crt", files.CA, certs.ErrMalformed, one.Subject)
+		}
+		roots.AddCert(one)
 	}
 	usage := x509.ExtKeyUsageClientAuth
 	if id.Role == certs.RoleAggregator {

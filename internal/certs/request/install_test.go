@@ -38,7 +38,9 @@ func TestInstall(t *testing.T) {
 		"another's name":    {south.PEM, ca, certs.ErrWrongRole},
 		"no authority":      {first.PEM, nil, certs.ErrMissing},
 		"another authority": {first.PEM, foreign, certs.ErrForeign},
+		"no authority's":    {first.PEM, first.PEM, certs.ErrMalformed},
 		"nonsense":          {[]byte("x"), ca, certs.ErrMalformed},
+		"a CA of nonsense":  {first.PEM, []byte("x"), certs.ErrMalformed},
 		"the authority":     {ca, ca, certs.ErrNoIdentity},
 		"two":               {append(first.PEM[:len(first.PEM):len(first.PEM)], first.PEM...), ca, certs.ErrMalformed},
 	} {

@@ -65,7 +65,7 @@ func approve(ctx context.Context, o approveFlags, path string) error {
 	case o.name != "" && q.Identity.Name != o.name:
 		return fmt.Errorf("the request is for %s, not for %q; do not approve it", q.Identity, o.name)
 	case string(q.Identity.Role) != *o.role:
-		return fmt.Errorf("the request is for %s, not for a %s; if that is intended, add --role %s",
+		return fmt.Errorf("the request is for %s, not for role %s; if that is intended, add --role %s",
 			q.Identity, *o.role, q.Identity.Role)
 	}
 	if o.fingerprint != "" {

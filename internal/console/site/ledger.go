@@ -34,5 +34,5 @@ func (s *Site) ledger(r *http.Request) (console.View, error) {
 		Types  []string
 	}{status, list, []string{sitepolicy.EntryOpen, sitepolicy.EntryLimit, sitepolicy.EntryRun, sitepolicy.EntryAdvance,
 		sitepolicy.EntryApprove, sitepolicy.EntryDeny, sitepolicy.EntryExpire, sitepolicy.EntryCharge,
-		sitepolicy.EntryEnd, sitepolicy.EntryAccept}}}, nil
+		sitepolicy.EntryEnd, sitepolicy.EntryLists, sitepolicy.EntryAccept}}}, nil
 }

@@ -3,6 +3,7 @@ package preflight
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -67,8 +68,12 @@ func (c *checker) checkRevoked(f certs.Files) {
 		return
 	}
 	if _, err := tlsconfig.NewClientCredentials(f); err != nil {
-		c.distrust("revoked", "get the newest list from the authority's operator, and copy it to "+
-			f.Revoked, "%v", err)
+		fix := "get the newest list from the authority's operator, and copy it to " + f.Revoked
+		if errors.Is(err, certs.ErrRevoked) {
+			fix = "to continue with this site, request a certificate for a new key: `conclave site request --renew " +
+				"--new-key`"
+		}
+		c.distrust("revoked", fix, "%v", err)
 		return
 	}
 	c.ok("revoked", "%s can be used", f.Revoked)

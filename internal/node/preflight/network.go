@@ -47,7 +47,7 @@ func (c *checker) checkNetwork(ctx context.Context) {
 	case open == 0:
 		c.add("aggregator", Problem, "start the aggregator, correct the addresses, or allow outgoing connections in "+
 			"the firewall",
-			"no process listens at %s", target)
+			"%s cannot be reached", target)
 		return
 	case answered == 0:
 		return // reported before

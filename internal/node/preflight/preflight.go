@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -64,8 +65,8 @@ func (c *checker) readConfig() bool {
 	if err := config.Validate(); err != nil {
 		c.fail("config", err)
 	} else {
-		c.ok("config", "%s: node %s/%s on dataset %s, %d teachers", c.o.Config, config.Site, config.Node,
-			config.Dataset, config.Teachers)
+		c.ok("config", "%s: node %s/%s on dataset %s, %s", c.o.Config, config.Site, config.Node,
+			config.Dataset, text.Several(config.Teachers, "teacher"))
 	}
 	return true
 }
@@ -154,6 +155,6 @@ func (c *checker) readData() {
 			"%d privacy units for %d teachers; some teachers have none, %s", facts.Units, c.config.Teachers, how)
 		return
 	}
-	c.ok("teachers and state", "%d privacy units for %d teachers, at least %d each, %s", facts.Units,
-		c.config.Teachers, facts.LeastUnits, how)
+	c.ok("teachers and state", "%d privacy units for %s, at least %d each, %s", facts.Units,
+		text.Several(c.config.Teachers, "teacher"), facts.LeastUnits, how)
 }

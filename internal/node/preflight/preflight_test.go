@@ -374,7 +374,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	p.address = "'no-such-host.invalid:7443, " + leader + "'"
 	found(t, p.check(Options{}), Problem, "name", "no-such-host.invalid")
 	p.address = "127.0.0.1:1"
-	found(t, p.check(Options{}), Problem, "aggregator", "no process listens")
+	found(t, p.check(Options{}), Problem, "aggregator", "cannot be reached")
 	p.address = leader
 
 	// Reasons for which the aggregator would refuse the node.

@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -127,8 +128,7 @@ func (c *checker) checkPolicy() {
 	}
 	few := d.TooFew(o.Facts)
 	for _, r := range few {
-		c.add("minimum rows", Problem, "add records, or change the rule",
-			"%s: %s", r.Rule, r.Private)
+		c.fail("minimum rows", fmt.Errorf("%s: %s", r.Rule, r.Private))
 	}
 	if n := len(d.LeastRecordsBy); n > 0 && counted && len(few) == 0 {
 		c.ok("minimum rows", "each category of %s that occurs here has enough privacy units for least_records_by",
@@ -141,7 +141,7 @@ func (c *checker) checkPolicy() {
 		return
 	}
 	if status.Problem != "" {
-		c.add("policy", Problem, "fix the named ledger or rule", "%s", status.Problem)
+		c.fail("policy", errors.New(status.Problem))
 	} else {
 		c.ok("policy", "pipelines %s, stages %s, approval %s", strings.Join(d.Pipelines, ", "),
 			cmp.Or(strings.Join(d.Stages, ", "), "none"), d.Approval)

@@ -41,13 +41,8 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintln(w, "  compare these counts with your minimum cell count for publication (nfilter.tab of DataSHIELD, "+
 		"minCellCount of OHDSI)")
 	showCost(w, b)
-	opened := ""
-	if b.EpsilonMost != nil && b.RevealsAtMost > 1 { // else the figure is that of the budget
-		opened = fmt.Sprintf(" and every round is opened %d times", b.RevealsAtMost)
-	}
-	fmt.Fprintf(w, "\nwhat it can reveal about one person, if its whole plan is released%s:\n  %s %s %s\n",
-		opened, meaning.Percent(b.Telling.Chance),
-		b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
+	fmt.Fprintf(w, "\nwhat it can reveal about one person, %s:\n  %s %s %s\n", condition(b),
+		meaning.Percent(b.Telling.Chance), b.Telling.Says("one "+s.Unit+meaning.At(s.Overlap)), b.Telling.Basis())
 	fmt.Fprintf(w, "  the run's budget, epsilon %g at delta %g, is %s protection: %s\n", s.Epsilon, s.Delta, b.Strength,
 		b.Why)
 	if len(b.Rules) > 0 {
@@ -59,6 +54,17 @@ func WriteBrief(w io.Writer, b *sitepolicy.Brief) {
 	}
 	_ = columns.Flush()
 	showMasked(w, b.Run)
+}
+
+// condition says which releases the run's chance of telling is about.
+func condition(b *sitepolicy.Brief) string {
+	switch {
+	case b.State == sitepolicy.StateEnded:
+		return "by the answers that were charged"
+	case b.EpsilonMost != nil && b.RevealsAtMost > 1: // else the figure is that of the budget
+		return fmt.Sprintf("if its whole plan is released and every round is opened %d times", b.RevealsAtMost)
+	}
+	return "if its whole plan is released"
 }
 
 // showStudy shows what the run says about its study, for comparison with the document that people have.
@@ -103,9 +109,10 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 
 func showCost(w io.Writer, b *sitepolicy.Brief) {
 	fmt.Fprintln(w, "\nwhat it costs this node:")
-	if b.EpsilonMost == nil {
-		fmt.Fprintf(w, "  its plan has no bound, or is used up; its budget is epsilon %g at delta %g\n",
-			b.Spec.Epsilon, b.Spec.Delta)
+	if b.State == sitepolicy.StateEnded {
+		fmt.Fprintln(w, "  the run has ended, and costs no more")
+	} else if b.EpsilonMost == nil {
+		fmt.Fprintf(w, "  its plan has no bound; its budget is epsilon %g at delta %g\n", b.Spec.Epsilon, b.Spec.Delta)
 	} else if b.Limit != nil {
 		fmt.Fprintf(w, "  at most epsilon %s at delta %g, by filter %s", MostText(b.Run), b.Limit.Delta,
 			b.Limit.Filter)

@@ -107,7 +107,8 @@ func (k *Kit) readme() string {
    It lists the runs that wait for approval. With the name of a run it shows what the run asks for and what it costs.
 5. teacher approve --config %s/teacher.yaml RUN
 
-The key in this kit authorizes only the request. Delete the kit after the site has joined.
+The key in this kit authorizes only the request. Keep the kit until all sites of the study have joined,
+because a later roster needs it too (teacher join). Then delete it.
 `, k.Site, k.Study.Words(), k.Site, k.Site, k.Site, k.Site)
 }
 

@@ -31,7 +31,7 @@ func command() *cobra.Command {
 	epsilon := f.Float64("epsilon", 1, "epsilon of the private runs")
 	records := f.Int("records", authors, "number of training points; delta is 1/(2 records)")
 	rate := f.Float64("rate", 0, "rate at which selections change the weights; 0: chosen")
-	log := f.String("log", "", "append the quality of each method's points to `file` as JSON lines, for bench/results")
+	log := f.String("log", "", "append the quality of each method's points to `file` as JSON lines, for bench/figures")
 	plot := f.String("plot", "",
 		"write a PNG of the first seed's points to `file`: one column for each method, the private run on top")
 	c.RunE = func(c *cobra.Command, _ []string) error {

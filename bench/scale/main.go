@@ -1,10 +1,12 @@
 // Command scale measures an aggregator with thousands of connections on one machine:
 // rounds and bytes per second, memory for each idle connection, and processor time for
-// each round, beside a bare gRPC server that sends and takes the same messages.
+// each round, beside a bare gRPC server that sends and takes the same messages. Other
+// commands measure masked sums, and the console's pages at a large cluster.
 //
 //	go run ./bench/scale                                  # the whole table, some minutes
 //	go run ./bench/scale --sizes 1000x1 --blocks 4        # one line of it
 //	go run ./bench/scale masked                           # masked sums beside plain ones
+//	go run ./bench/scale console                          # pages of the console at a large cluster
 //	go run ./bench/scale --readme bench/scale/README.md   # writes the table there
 //
 // See README.md in this folder.
@@ -44,7 +46,7 @@ func command() *cobra.Command {
 		}
 		return nil
 	}
-	c.AddCommand(maskedCommand(), nodesCommand(), echoCommand())
+	c.AddCommand(maskedCommand(), consoleCommand(), nodesCommand(), echoCommand())
 	return c
 }
 

@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/bench/papers"
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 )
 
 // dpgan measures DPGAN, and the effect of n_D. See README.md.
@@ -21,7 +20,7 @@ func dpgan() *experiment {
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&plot, "plot", "", "write an SVG of the lines nd-... and even-... to `file`")
 		},
-		done: func(all []*runlog.Line) error {
+		done: func(all []*figures.Line) error {
 			if plot == "" {
 				return nil
 			}
@@ -79,7 +78,7 @@ func dpganLines() []group {
 	for i := range lines {
 		l := &lines[i]
 		if l.images && !l.alone {
-			l.paper = papers.Must("dpgan", l.data, l.epsilon, "accuracy", "step schedule")
+			l.paper = figures.MustQuote("dpgan", l.data, l.epsilon, "accuracy", "step schedule")
 		}
 		if !strings.Contains(l.fields, "warm_start:") {
 			l.fields += "warm_start: {embed: 0}\n" // embed measures these

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -17,7 +17,7 @@ const (
 )
 
 // plotEvery draws the accuracy of each series by n_D, on a logarithmic axis.
-func plotEvery(results []*runlog.Line) ([]byte, error) {
+func plotEvery(results []*figures.Line) ([]byte, error) {
 	var b bytes.Buffer
 	x := func(n int) float64 { return left + (right-left)*math.Log(float64(n))/math.Log(lastEvery) }
 	y := func(share float64) float64 { return bottom + (top-bottom)*share }
@@ -38,7 +38,7 @@ func plotEvery(results []*runlog.Line) ([]byte, error) {
 		for _, n := range s.everies {
 			for _, r := range results {
 				share, ok := r.Figures[accuracy]
-				if r.Group != s.name(n) || r.Case == runlog.RealRows || !ok {
+				if r.Group != s.name(n) || r.Case == figures.RealRows || !ok {
 					continue
 				}
 				fmt.Fprintf(&line, "%.1f,%.1f ", x(n), y(share))

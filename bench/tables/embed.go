@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/figures"
 )
 
 // embed measures embedding matching, and what a warm start is worth to the GANs. See README.md.
@@ -51,7 +51,7 @@ func embedLines() []group {
 	}
 	for i := range lines {
 		if l := &lines[i]; l.images {
-			l.paper = papers.Must("dpgan", l.data, l.epsilon, "accuracy", "DP-MERF")
+			l.paper = figures.MustQuote("dpgan", l.data, l.epsilon, "accuracy", "DP-MERF")
 		}
 	}
 	// With and without a warm start that costs a share of the budget.

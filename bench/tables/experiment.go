@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/run/results"
@@ -28,10 +28,10 @@ type experiment struct {
 	// groups are made when the flags are known.
 	groups func() ([]group, error)
 	// show writes the tables of groups; nil stands for [groupTables].
-	show func([]*runlog.Line, []group) string
+	show func([]*figures.Line, []group) string
 	// flags adds the experiment's own flags; done processes all outcomes at the end. Both may be nil.
 	flags func(*cobra.Command)
-	done  func([]*runlog.Line) error
+	done  func([]*figures.Line) error
 }
 
 // group is runs that are compared with each other: of one data set, pipeline and budget.
@@ -58,7 +58,7 @@ type group struct {
 	// paper is a paper's figure, 0 where there is none.
 	paper float64
 	// runs makes the rows of a case; nil stands for [attempt.run] with nothing changed.
-	runs func(context.Context, *attempt, *runlog.Line) (*table, *results.Result, error)
+	runs func(context.Context, *attempt, *figures.Line) (*table, *results.Result, error)
 }
 
 type runCase struct {
@@ -202,12 +202,12 @@ func (s *session) measure(ctx context.Context, groups []group) error {
 
 func (s *session) group(ctx context.Context, g group, seed int) error {
 	d := s.sets[g.data]
-	if s.real && d != nil && g.worth != nil && !s.notes.has(g.name, runlog.RealRows, 0, false) {
-		figures, err := s.ceiling(ctx, g, d)
+	if s.real && d != nil && g.worth != nil && !s.notes.has(g.name, figures.RealRows, 0, false) {
+		measured, err := s.ceiling(ctx, g, d)
 		if err != nil {
 			return fmt.Errorf("real rows: %w", err)
 		}
-		if err := s.notes.add(&runlog.Line{Group: g.name, Case: runlog.RealRows, Figures: figures}); err != nil {
+		if err := s.notes.add(&figures.Line{Group: g.name, Case: figures.RealRows, Figures: measured}); err != nil {
 			return err
 		}
 	}
@@ -236,18 +236,18 @@ func (s *session) group(ctx context.Context, g group, seed int) error {
 func (s *session) ceiling(ctx context.Context, g group, d *dataset) (map[string]float64, error) {
 	of := ceiling{g.data, g.worth}
 	if s.ceilings[of] == nil {
-		figures, err := g.worth.of(ctx, d, d.train)
+		measured, err := g.worth.of(ctx, d, d.train)
 		if err != nil {
 			return nil, err
 		}
-		s.ceilings[of] = g.worth.named(figures)
+		s.ceilings[of] = g.worth.named(measured)
 	}
 	return s.ceilings[of], nil
 }
 
 // outcomes runs a case and measures its rows. A failure is an outcome too.
-func (a *attempt) outcomes(ctx context.Context) []*runlog.Line {
-	o := &runlog.Line{Group: a.group.name, Case: a.runCase.name, Seed: a.seed, Null: a.null}
+func (a *attempt) outcomes(ctx context.Context) []*figures.Line {
+	o := &figures.Line{Group: a.group.name, Case: a.runCase.name, Seed: a.seed, Null: a.null}
 	started, used := time.Now(), processorTime()
 	rows, result, err := a.rows(ctx, o)
 	o.Seconds, o.Processor = time.Since(started).Seconds(), (processorTime() - used).Seconds()
@@ -262,12 +262,12 @@ func (a *attempt) outcomes(ctx context.Context) []*runlog.Line {
 			err = nil
 		}
 		o.Fail(err)
-		return []*runlog.Line{o}
+		return []*figures.Line{o}
 	}
 	if result != nil {
 		o.Spent, o.Rounds, o.Queries, o.Notes = result.EpsilonSpent, result.Rounds, result.Queries, result.Notes
 	}
-	all := []*runlog.Line{o}
+	all := []*figures.Line{o}
 	if err == nil && a.worth != nil && rows != nil {
 		err = a.figures(ctx, o, rows)
 		if err == nil && a.bare != "" {
@@ -282,10 +282,10 @@ func (a *attempt) outcomes(ctx context.Context) []*runlog.Line {
 	return all
 }
 
-func (a *attempt) figures(ctx context.Context, o *runlog.Line, rows *table) error {
-	figures, err := a.worth.of(ctx, a.data, rows)
+func (a *attempt) figures(ctx context.Context, o *figures.Line, rows *table) error {
+	measured, err := a.worth.of(ctx, a.data, rows)
 	if err == nil {
-		o.Figures = a.worth.named(figures)
+		o.Figures = a.worth.named(measured)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/run/results"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -44,7 +44,7 @@ func short() group {
 func TestRunsAreMeasuredOnce(t *testing.T) {
 	e := &experiment{name: "short", seeds: 1, groups: func() ([]group, error) {
 		g := short()
-		g.runs = func(ctx context.Context, a *attempt, _ *runlog.Line) (*table, *results.Result, error) {
+		g.runs = func(ctx context.Context, a *attempt, _ *figures.Line) (*table, *results.Result, error) {
 			rows, result, err := a.run(ctx, nil, local.Options{})
 			if a.runCase.name == "debiased" {
 				if err := verify(filepath.Join(a.dir, "out"), false, 2.5); err == nil ||
@@ -75,12 +75,12 @@ func TestRunsAreMeasuredOnce(t *testing.T) {
 	want := map[string][]float64{"real rows": {6299, 0}, "debiased": {50, 1}, "bare": {50, 0}, "exact": {50, 1},
 		"pgb": nil, "wrong": nil, "not refused": nil}
 	for _, o := range l.outcomes {
-		figures, ok := want[o.Case]
+		wanted, ok := want[o.Case]
 		if !ok || o.Privacy != "NOT PRIVATE: computed from real rows without noise" {
 			t.Errorf("%+v", o)
 		}
-		if o.Case != runlog.RealRows && figures != nil && (o.Figures["rows"] != figures[0] ||
-			o.Figures["weighted"] != figures[1]) {
+		if o.Case != figures.RealRows && wanted != nil && (o.Figures["rows"] != wanted[0] ||
+			o.Figures["weighted"] != wanted[1]) {
 			t.Errorf("%s: %v", o.Case, o.Figures)
 		}
 		if failed := o.Case == "wrong" || o.Case == "not refused"; failed != (o.Failed != "") {

@@ -7,8 +7,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/conclave-dp/conclave/bench/papers"
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/aggregator"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
@@ -86,21 +85,21 @@ func gpateLines() []group {
 func gpatePaper(l *group) float64 {
 	switch {
 	case l.data == "credit" && l.epsilon == 1:
-		return papers.Must("gpate", l.data, 1, auroc, "G-PATE")
+		return figures.MustQuote("gpate", l.data, 1, auroc, "G-PATE")
 	case l.images && l.runs != nil:
-		return papers.Must("gpate", l.data, 1, accuracy, "G-PATE")
+		return figures.MustQuote("gpate", l.data, 1, accuracy, "G-PATE")
 	case l.data == "mnist" && l.epsilon == 1:
-		return papers.Must("gpate", l.data, 1, "accuracy of the data-independent variant", "G-PATE")
+		return figures.MustQuote("gpate", l.data, 1, "accuracy of the data-independent variant", "G-PATE")
 	case l.images:
-		return papers.Must("gpate", l.data, l.epsilon, accuracy, "G-PATE")
+		return figures.MustQuote("gpate", l.data, l.epsilon, accuracy, "G-PATE")
 	}
 	return 0
 }
 
 // untilDependent runs a case twice: a first run finds how many rounds a data-dependent epsilon
 // pays for.
-func untilDependent(epsilon float64) func(context.Context, *attempt, *runlog.Line) (*table, *results.Result, error) {
-	return func(ctx context.Context, a *attempt, o *runlog.Line) (*table, *results.Result, error) {
+func untilDependent(epsilon float64) func(context.Context, *attempt, *figures.Line) (*table, *results.Result, error) {
+	return func(ctx context.Context, a *attempt, o *figures.Line) (*table, *results.Result, error) {
 		collected := &votes{}
 		_, result, err := a.run(ctx, nil, local.Options{Hooks: aggregator.Hooks{Votes: collected.see}})
 		if err != nil {

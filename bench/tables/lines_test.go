@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 func TestTheTableOfLines(t *testing.T) {
 	g := asLines("embed", rowsAlike, []group{{name: "x", epsilon: 1, paper: 0.25}})[0]
 	l := &log{}
-	for _, o := range []*runlog.Line{
-		{Group: "x", Case: runlog.RealRows, Figures: map[string]float64{auroc: 0.9, shapes: 0.99, trends: 0.97}},
+	for _, o := range []*figures.Line{
+		{Group: "x", Case: figures.RealRows, Figures: map[string]float64{auroc: 0.9, shapes: 0.99, trends: 0.97}},
 		{Group: "x", Case: "run", Seed: 1, Figures: map[string]float64{auroc: 0.5, shapes: 0.7, trends: 0.8}, Rounds: 2,
 			Queries: 30, Dependent: 0.98, Seconds: 4, Evaluated: 6},
 		{Group: "x", Case: "run", Seed: 2, Figures: map[string]float64{auroc: 0.7, shapes: 0.9, trends: 0.8}, Rounds: 2,
@@ -65,12 +65,12 @@ func TestLinesOfAKind(t *testing.T) {
 
 // The picture is XML with a point for each line measured, and says that it is not private.
 func TestPlot(t *testing.T) {
-	of := func(name string, share float64) *runlog.Line {
-		return &runlog.Line{Group: name, Case: "run", Figures: map[string]float64{accuracy: share}}
+	of := func(name string, share float64) *figures.Line {
+		return &figures.Line{Group: name, Case: "run", Figures: map[string]float64{accuracy: share}}
 	}
-	svg, err := plotEvery([]*runlog.Line{
+	svg, err := plotEvery([]*figures.Line{
 		of("mnist-1", 0.9), of("nd-50", 0.5), of("nd-1", 0.25), of("even-10", 0.75),
-		{Group: "nd-1", Case: runlog.RealRows, Figures: map[string]float64{accuracy: 0.99}},
+		{Group: "nd-1", Case: figures.RealRows, Figures: map[string]float64{accuracy: 0.99}},
 		{Group: "nd-2", Case: "run", Failed: "x"},
 	})
 	testkit.Must(t, err)

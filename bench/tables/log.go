@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -27,7 +27,7 @@ func processorTime() (used time.Duration) {
 
 // log holds outcomes, in a file too if it has one.
 type log struct {
-	outcomes []*runlog.Line
+	outcomes []*figures.Line
 	file     *os.File
 }
 
@@ -37,7 +37,7 @@ func openLog(path string) (*log, error) {
 		return l, nil
 	}
 	var err error
-	if l.outcomes, err = runlog.Read(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if l.outcomes, err = figures.ReadLog(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	l.file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -51,7 +51,7 @@ func (l *log) close() {
 }
 
 func (l *log) has(group, name string, seed int, null bool) bool {
-	return slices.ContainsFunc(l.outcomes, func(o *runlog.Line) bool {
+	return slices.ContainsFunc(l.outcomes, func(o *figures.Line) bool {
 		return o.Group == group && o.Case == name && o.Seed == seed && o.Null == null
 	})
 }
@@ -67,7 +67,7 @@ func (l *log) failed(groups []group) (n int) {
 }
 
 // add says what came out of a run and keeps it.
-func (l *log) add(o *runlog.Line) error {
+func (l *log) add(o *figures.Line) error {
 	o.Privacy = evaluate.NotPrivate
 	fmt.Fprintln(os.Stderr, o)
 	l.outcomes = append(l.outcomes, o)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/evaluate"
 )
 
@@ -16,10 +16,10 @@ func pategan() *experiment {
 	}
 }
 
-// pateganGroups are the table of [papers.Tables], with the start that runs have by default and without one, and
+// pateganGroups are the table of [figures.Tables], with the start that runs have by default and without one, and
 // rows of the pipelines that take one sum or a few tables from the records instead of votes.
 func pateganGroups() (all []group, err error) {
-	t, err := papers.Find("pategan")
+	t, err := figures.Find("pategan")
 	for _, s := range t.Sets {
 		g := group{
 			data: s.Data, train: s.Train, test: s.Test, pipeline: "pategan", epsilon: t.Epsilon, delta: t.Delta,
@@ -41,9 +41,9 @@ func pateganGroups() (all []group, err error) {
 var twelve = &measure{
 	names: []string{auroc, "average precision"},
 	of: func(ctx context.Context, d *dataset, rows *table) ([]float64, error) {
-		r, err := papers.Average(ctx, rows, d.test)
+		r, err := figures.Average(ctx, rows, d.test)
 		if errors.Is(err, evaluate.ErrOneClass) {
-			return []float64{0.5, papers.Share(d.test)}, nil // all guess alike
+			return []float64{0.5, figures.Share(d.test)}, nil // all guess alike
 		}
 		return []float64{r.AUROC, r.AveragePrecision}, err
 	},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
 	"github.com/conclave-dp/conclave/internal/local"
@@ -36,7 +36,7 @@ func quality() *experiment {
 func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 	worth := &measure{} // by the run itself, on the test rows that it names
 	for _, m := range classify.Models() {
-		worth.names = append(worth.names, m.Name(), m.Name()+", "+runlog.RealRows)
+		worth.names = append(worth.names, m.Name(), m.Name()+", "+figures.RealRows)
 	}
 	for _, epsilon := range epsilons {
 		if !(epsilon > 0) {
@@ -44,7 +44,7 @@ func qualityGroups(path string, epsilons []float64) (all []group, err error) {
 		}
 		all = append(all, group{
 			name: fmt.Sprintf("epsilon-%g", epsilon), epsilon: epsilon, worth: worth, cases: []runCase{{name: "run"}},
-			runs: func(ctx context.Context, a *attempt, o *runlog.Line) (*table, *results.Result, error) {
+			runs: func(ctx context.Context, a *attempt, o *figures.Line) (*table, *results.Result, error) {
 				result, err := a.repeat(ctx, path, epsilon)
 				if err != nil {
 					return nil, result, err
@@ -82,15 +82,15 @@ func aurocs(result *results.Result) (map[string]float64, error) {
 	if len(result.Utility) == 0 {
 		return nil, errors.New("the run names no test rows; set evaluate.test")
 	}
-	figures := map[string]float64{}
+	areas := map[string]float64{}
 	for _, u := range result.Utility {
 		if u.SyntheticAUROC == nil {
 			return nil, errors.New("the run is one of images; name one of a table")
 		}
-		figures[u.Classifier] = *u.SyntheticAUROC
+		areas[u.Classifier] = *u.SyntheticAUROC
 		if u.RealAUROC != nil {
-			figures[u.Classifier+", "+runlog.RealRows] = *u.RealAUROC
+			areas[u.Classifier+", "+figures.RealRows] = *u.RealAUROC
 		}
 	}
-	return figures, nil
+	return areas, nil
 }

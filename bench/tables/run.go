@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/certificate"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/local"
@@ -34,7 +34,7 @@ type attempt struct {
 }
 
 // rows are the synthetic ones of a run, with its ledger and certificate verified.
-func (a *attempt) rows(ctx context.Context, o *runlog.Line) (*table, *results.Result, error) {
+func (a *attempt) rows(ctx context.Context, o *figures.Line) (*table, *results.Result, error) {
 	if err := os.RemoveAll(a.dir); err != nil {
 		return nil, nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
+	"github.com/conclave-dp/conclave/bench/figures"
 )
 
 // summary is the runs of a case over its seeds.
@@ -15,11 +15,11 @@ type summary struct {
 	seconds []float64            // until files are written
 	whole   []float64            // with their evaluation
 	failed  []string
-	last    *runlog.Line
+	last    *figures.Line
 }
 
 // summarize collects the runs of a case; nil if there are none.
-func summarize(all []*runlog.Line, group, name string, null bool) *summary {
+func summarize(all []*figures.Line, group, name string, null bool) *summary {
 	s := &summary{figures: map[string][]float64{}}
 	for _, o := range all {
 		switch {
@@ -42,7 +42,7 @@ func summarize(all []*runlog.Line, group, name string, null bool) *summary {
 
 // groupTables is a table for each group, a line for each of its cases: mean and standard
 // deviation over the seeds.
-func groupTables(all []*runlog.Line, groups []group) string {
+func groupTables(all []*figures.Line, groups []group) string {
 	var b strings.Builder
 	for _, g := range groups {
 		groupTable(&b, all, g)
@@ -50,7 +50,7 @@ func groupTables(all []*runlog.Line, groups []group) string {
 	return b.String()
 }
 
-func groupTable(b *strings.Builder, all []*runlog.Line, g group) {
+func groupTable(b *strings.Builder, all []*figures.Line, g group) {
 	var names []string
 	if g.worth != nil {
 		names = g.worth.names
@@ -86,13 +86,13 @@ func groupTable(b *strings.Builder, all []*runlog.Line, g group) {
 			line(c.name, null)
 		}
 	}
-	line(runlog.RealRows, false)
+	line(figures.RealRows, false)
 }
 
 // lineTable is one table with a line for each group, which has one case: its first figure beside
 // the null, real rows and a paper, and more figures with those of real rows.
-func lineTable(null string, more ...string) func([]*runlog.Line, []group) string {
-	return func(all []*runlog.Line, groups []group) string {
+func lineTable(null string, more ...string) func([]*figures.Line, []group) string {
+	return func(all []*figures.Line, groups []group) string {
 		var b strings.Builder
 		head := "| line | epsilon | teachers | rounds | queries | ours | " + null +
 			" | real rows | paper | seconds a run | to files |"
@@ -109,8 +109,8 @@ func lineTable(null string, more ...string) func([]*runlog.Line, []group) string
 	}
 }
 
-func line(all []*runlog.Line, g group, ours *summary, more []string) string {
-	null, real := summarize(all, g.name, g.cases[0].name, true), summarize(all, g.name, runlog.RealRows, false)
+func line(all []*figures.Line, g group, ours *summary, more []string) string {
+	null, real := summarize(all, g.name, g.cases[0].name, true), summarize(all, g.name, figures.RealRows, false)
 	of := func(s *summary, name string) []float64 {
 		if s == nil {
 			return nil

@@ -17,10 +17,11 @@ const (
 	columns = 120
 	files   = 20
 	lines   = 4000
+	benches = 5
 )
 
 // No line is above 120 columns, with tabs of four. No package has more than 20 files or 4,000 lines without its
-// tests, and no package has a meaningless name. Generated files are exempt.
+// tests, and no package has a meaningless name. Benchmarks are five packages at most. Generated files are exempt.
 func TestSizes(t *testing.T) {
 	type size struct{ files, lines int }
 	packages, seen := map[string]size{}, 0
@@ -61,10 +62,17 @@ func TestSizes(t *testing.T) {
 		}
 		return scanner.Err()
 	}))
+	below := 0
 	for name, p := range packages {
+		if strings.HasPrefix(name, filepath.Join(root, "bench")) {
+			below++
+		}
 		if p.files > files || p.lines > lines {
 			t.Errorf("%s has %d files and %d lines; split it at %d and %d", name, p.files, p.lines, files, lines)
 		}
+	}
+	if below == 0 || below > benches {
+		t.Errorf("bench has %d packages; make a new measurement a command of one of %d at most", below, benches)
 	}
 	if seen < 500 {
 		t.Errorf("only %d files were seen", seen)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/conclave-dp/conclave/bench/papers"
+	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
@@ -24,10 +24,10 @@ func papersCommand() *cobra.Command {
 		Short: "reproduce a table of a paper, and show both results",
 	}
 	var names []string
-	for _, t := range papers.Tables() {
+	for _, t := range figures.Tables() {
 		names = append(names, t.Name)
 	}
-	var o papers.Options
+	var o figures.Options
 	f := c.Flags()
 	table := f.String("table", "", "the table to run: "+strings.Join(names, ", "))
 	f.StringSliceVar(&o.Sets, "sets", nil, "only these data sets, separated by commas")
@@ -46,13 +46,13 @@ func papersCommand() *cobra.Command {
 	return c
 }
 
-func runPapers(ctx context.Context, name string, o papers.Options, format string) error {
-	table, err := papers.Find(name)
+func runPapers(ctx context.Context, name string, o figures.Options, format string) error {
+	table, err := figures.Find(name)
 	if err != nil {
 		return cli.Misuse("--table: %v", err)
 	}
 	o.Watch = func(text string) { fmt.Fprintln(os.Stderr, text) }
-	result, err := papers.Run(ctx, table, o)
+	result, err := figures.Run(ctx, table, o)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "interrupted; a table cannot be resumed, start it again or choose --sets")
 	}
@@ -62,7 +62,7 @@ func runPapers(ctx context.Context, name string, o papers.Options, format string
 	return showPapers(result)
 }
 
-func showPapers(r *papers.Result) error {
+func showPapers(r *figures.Result) error {
 	fmt.Printf("%s\n%s\n%s\n", r.Privacy, r.Title, r.Source)
 	fmt.Printf("epsilon %g, delta %g, %d seeds\n\n", r.Epsilon, r.Delta, r.Seeds)
 	w := cli.Columns()
@@ -70,7 +70,7 @@ func showPapers(r *papers.Result) error {
 	for _, row := range r.Rows {
 		for _, f := range []struct {
 			who string
-			papers.Figure
+			figures.Figure
 		}{{"real, ours", row.Real}, {"conclave", row.Ours}, {"conclave, coin flips", row.CoinFlips}} {
 			fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\n",
 				row.Data, f.who, f.AUROC, f.AUROCSpread, f.AveragePrecision, f.PrecisionSpread)

@@ -48,8 +48,8 @@ func ensembleCommand() *cobra.Command {
 	return c
 }
 
-// row is one kind of work: the GFLOP of one call, and the number of cores it runs on.
-type row struct {
+// rated is one kind of work: the GFLOP of one call, and the number of cores it runs on.
+type rated struct {
 	name  string
 	cores int
 	gflop float64
@@ -58,7 +58,7 @@ type row struct {
 }
 
 func measureSteps(rounds int) error {
-	d := newData()
+	d := newTraining()
 	if err := d.agree(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func measureSteps(rounds int) error {
 	step := func(e *ensemble.Ensemble, steps int) func() error {
 		return func() error { return e.Train(d.real, d.generated, d.classes, steps, batch) }
 	}
-	rows := []*row{
+	rows := []*rated{
 		{name: "product 256 x 256 x 256 (peak)", cores: 1, gflop: 2 * 256 * 256 * 256 / 1e9, work: product(256)},
 		{name: "step alone", cores: 1, gflop: flops / 1e9, work: step(once, 1)},
 		{name: "steps of a round", cores: 1, gflop: steps * flops / 1e9, work: step(many, steps)},
@@ -94,7 +94,7 @@ func measureSteps(rounds int) error {
 	t := tabwriter.NewWriter(os.Stdout, 2, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "work\tcores\tGFLOP/s\tof the peak\ttimes gonum\ttimes one core")
 	for _, r := range rows {
-		alone := slices.IndexFunc(rows, func(o *row) bool { return o.name == r.name && o.cores == 1 })
+		alone := slices.IndexFunc(rows, func(o *rated) bool { return o.name == r.name && o.cores == 1 })
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.2f\t%.1f\t%.2f\n", r.name, r.cores, median(r.rates),
 			r.over(rows[0]), r.over(rows[3]), r.over(rows[alone]))
 	}
@@ -102,7 +102,7 @@ func measureSteps(rounds int) error {
 }
 
 // measure adds the rate of about 50 ms of work, in GFLOP/s.
-func (r *row) measure() error {
+func (r *rated) measure() error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(r.cores))
 	times, start := 0, time.Now()
 	for times == 0 || time.Since(start) < 50*time.Millisecond {
@@ -116,7 +116,7 @@ func (r *row) measure() error {
 }
 
 // over is the median of the ratios within rounds, so that a temporary slowdown of the machine affects both sides.
-func (r *row) over(o *row) float64 {
+func (r *rated) over(o *rated) float64 {
 	ratios := make([]float64, len(r.rates))
 	for i := range ratios {
 		ratios[i] = r.rates[i] / o.rates[i]
@@ -150,14 +150,14 @@ func product(n int) func() error {
 	}
 }
 
-// data is what the teachers train on.
-type data struct {
+// training is what the teachers train on.
+type training struct {
 	real      []ensemble.Examples
 	generated []float32
 	classes   []int
 }
 
-func newData() *data {
+func newTraining() *training {
 	rng := rand.New(rand.NewPCG(1, 2))
 	draw := func() []float32 {
 		x := make([]float32, batch*features)
@@ -166,14 +166,14 @@ func newData() *data {
 		}
 		return x
 	}
-	d := &data{real: make([]ensemble.Examples, teachers), generated: draw(), classes: make([]int, batch)}
+	d := &training{real: make([]ensemble.Examples, teachers), generated: draw(), classes: make([]int, batch)}
 	for i := range d.real {
 		d.real[i].ByClass = [][]float32{draw()}
 	}
 	return d
 }
 
-func (d *data) ensemble() (*ensemble.Ensemble, error) {
+func (d *training) ensemble() (*ensemble.Ensemble, error) {
 	return ensemble.New(ensemble.Spec{
 		Models: teachers, Classes: 1, Input: nn.Vector(features), Rate: rate,
 		Layers: []nn.Spec{nn.Dense{Out: hidden}, nn.LeakyReLU(leak), nn.Dense{Out: 1, Init: nn.Zeros}},
@@ -181,7 +181,7 @@ func (d *data) ensemble() (*ensemble.Ensemble, error) {
 }
 
 // loop starts with the weights of a new ensemble.
-func (d *data) loop() *loop {
+func (d *training) loop() *loop {
 	e, err := d.ensemble()
 	if err != nil {
 		panic(err)
@@ -191,7 +191,7 @@ func (d *data) loop() *loop {
 
 // agree checks that both implementations lead to the same weights. Single ones may differ by a step: Adam makes a
 // whole step if a gradient is 0 except for rounding.
-func (d *data) agree() error {
+func (d *training) agree() error {
 	e, err := d.ensemble()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 // loop takes the steps of all teachers one by one: products by gonum, the rest in plain Go, one Adam step each.
 type loop struct {
-	d              *data
+	d              *training
 	size           int
 	w, m, v, grad  []float32
 	act, back, out []float32
@@ -22,7 +22,7 @@ const (
 	beta2 = 0.99
 )
 
-func newLoop(d *data, weights []float32) *loop {
+func newLoop(d *training, weights []float32) *loop {
 	n := len(weights)
 	return &loop{
 		d: d, size: n / teachers, w: append([]float32(nil), weights...), m: make([]float32, n), v: make([]float32, n),

@@ -11,7 +11,7 @@ import (
 )
 
 //go:embed pandas.py
-var script string
+var pandasProgram string
 
 // readPandas reads a CSV file with pandas, each column with the type that the schema has.
 func readPandas(ctx context.Context, python, path string) (*result, error) {
@@ -26,7 +26,7 @@ func readPandas(ctx context.Context, python, path string) (*result, error) {
 			whole = append(whole, c.Name)
 		}
 	}
-	c := exec.CommandContext(ctx, python, "-I", "-c", script, path, strings.Join(numbers, ","),
+	c := exec.CommandContext(ctx, python, "-I", "-c", pandasProgram, path, strings.Join(numbers, ","),
 		strings.Join(whole, ","), strings.Join(categories, ","))
 	c.Stderr = os.Stderr
 	out, err := c.Output()

@@ -1,10 +1,9 @@
-// Package papers runs the tables of published papers on the same data and puts the
-// figures side by side.
+// Package figures puts our figures beside those of papers: it has the log of a bench, what papers report with its
+// source, the tables of papers run on the same data, and the pages that are written from logs.
 //
-// The papers' figures are quoted with their source. Ours are means over seeds, never the best seed. They are
-// compared with the same runs with coin flips for votes, and with models trained on real rows. All our figures
-// come from real test rows: NOT PRIVATE.
-package papers
+// Ours are means over seeds, never the best seed. They are compared with the same runs with coin flips for votes, and
+// with models trained on real rows. All our figures come from real test rows: NOT PRIVATE.
+package figures
 
 import "fmt"
 
@@ -77,12 +76,12 @@ func pateGAN() Table {
 // six returns the figures of the six implementations, after the paper's own.
 func six(data string) []Theirs {
 	all := []Theirs{{
-		"the paper", Must("pategan", data, 1, "AUROC", "PATE-GAN"),
-		Must("pategan", data, 1, "average precision", "PATE-GAN"),
+		"the paper", MustQuote("pategan", data, 1, "AUROC", "PATE-GAN"),
+		MustQuote("pategan", data, 1, "average precision", "PATE-GAN"),
 	}}
 	for _, who := range []string{"real rows", "original", "updated", "synthcity", "turing", "borealis", "smartnoise"} {
 		all = append(all, Theirs{
-			who, Must("ganev", data, 1, "AUROC", who), Must("ganev", data, 1, "average precision", who),
+			who, MustQuote("ganev", data, 1, "AUROC", who), MustQuote("ganev", data, 1, "average precision", who),
 		})
 	}
 	return all

@@ -22,7 +22,7 @@ func TestFormatsHaveTheSameSum(t *testing.T) {
 	var sums [][]int64
 	for _, name := range []string{"table.csv", "table.parquet"} {
 		path := filepath.Join(t.TempDir(), name)
-		testkit.Must(t, write(path, rows, false))
+		testkit.Must(t, writeTable(path, rows, false))
 		if n, err := rowsOf(path); err != nil || n != rows {
 			t.Fatalf("%s: %d rows, %v", name, n, err)
 		}
@@ -64,7 +64,7 @@ func TestShow(t *testing.T) {
 	}
 	testkit.Must(t, os.WriteFile(path, lines.Bytes(), 0o600))
 	var out strings.Builder
-	testkit.Must(t, tables(&out, path))
+	testkit.Must(t, showRows(&out, path))
 	for _, want := range []string{
 		"| CSV into memory | 10 | 1.00 s | 0.50 | 7 MiB |", "| `reading` | 1000 | 10.00 s | 0.50 | 100 | 0 MiB |",
 		"| 10 rows a second and core | 200 | 20.0 GB/s | 100000000 | 0.0 % |",
@@ -78,7 +78,7 @@ func TestShow(t *testing.T) {
 // Each kind of work but the sums, on a table of persons, and one that there is not.
 func TestMeasureKnowsItsWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "table.parquet")
-	testkit.Must(t, write(path, 100, true))
+	testkit.Must(t, writeTable(path, 100, true))
 	for _, what := range []string{whole, reading, encoding, start} {
 		r, err := measure(context.Background(), path, what)
 		if err != nil || r.Rows != 100 || r.What != what || r.CPU <= 0 || r.PeakMiB <= 0 {

@@ -1,4 +1,3 @@
-// Command rows measures reading, encoding and sums of a table separately, and their memory. See README.md.
 package main
 
 import (
@@ -14,18 +13,19 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
-func main() {
-	root := &cobra.Command{Use: "rows [flags]", Short: "measure how long it takes to read a table and to sum over it"}
-	rows := root.Flags().IntSlice("rows", []int{1_000_000}, "comma-separated numbers of rows")
-	dir := root.Flags().String("dir", "", "folder for the tables, removed afterwards; empty: a temporary one")
-	python := root.Flags().String("python", "/usr/bin/python3", "Python with pandas; empty to skip pandas")
-	root.RunE = func(c *cobra.Command, _ []string) error { return all(c.Context(), *rows, *dir, *python) }
+// rowsCommand measures reading, encoding and sums of a table separately, and their memory.
+func rowsCommand() *cobra.Command {
+	top := &cobra.Command{Use: "rows [flags]", Short: "compare reading a table with pandas, and measure sums over it"}
+	rows := top.Flags().IntSlice("rows", []int{1_000_000}, "comma-separated numbers of rows")
+	dir := top.Flags().String("dir", "", "folder for the tables, removed afterwards; empty: a temporary one")
+	python := top.Flags().String("python", "/usr/bin/python3", "Python with pandas; empty to skip pandas")
+	top.RunE = func(c *cobra.Command, _ []string) error { return measureRows(c.Context(), *rows, *dir, *python) }
 	generate := &cobra.Command{Use: "make FILE", Args: cobra.ExactArgs(1),
 		Short: "write a table of 22 columns and its schema: CSV if FILE ends in .csv, otherwise Parquet"}
 	one := generate.Flags().Int("rows", 1_000_000, "number of rows")
 	persons := generate.Flags().Bool("persons", false, "add a unit column of persons with four records each on "+
 		"average; only the start uses it, sums count each record")
-	generate.RunE = func(_ *cobra.Command, args []string) error { return write(args[0], *one, *persons) }
+	generate.RunE = func(_ *cobra.Command, args []string) error { return writeTable(args[0], *one, *persons) }
 	work := &cobra.Command{Use: "measure FILE WHAT", Short: "measure one kind of work on a table in this process",
 		Args: cobra.ExactArgs(2)}
 	work.RunE = func(c *cobra.Command, args []string) error {
@@ -41,16 +41,16 @@ func main() {
 	count.RunE = func(c *cobra.Command, _ []string) error { return database(c.Context(), *many) }
 	show := &cobra.Command{Use: "show FILE", Args: cobra.ExactArgs(1),
 		Short: "print measurements as Markdown; FILE is the output of a measurement"}
-	show.RunE = func(c *cobra.Command, args []string) error { return tables(c.OutOrStdout(), args[0]) }
-	root.AddCommand(generate, work, count, show)
-	cli.Main(root)
+	show.RunE = func(c *cobra.Command, args []string) error { return showRows(c.OutOrStdout(), args[0]) }
+	top.AddCommand(generate, work, count, show)
+	return top
 }
 
 // turns is how often CSV, Parquet and pandas read the smallest table, alternately.
 const turns = 3
 
-// all measures each kind of work on tables of these sizes, each in its own process.
-func all(ctx context.Context, rows []int, dir, python string) error {
+// measureRows measures each kind of work on tables of these sizes, each in its own process.
+func measureRows(ctx context.Context, rows []int, dir, python string) error {
 	dir, err := os.MkdirTemp(dir, "rows")
 	if err != nil {
 		return err
@@ -58,11 +58,11 @@ func all(ctx context.Context, rows []int, dir, python string) error {
 	defer os.RemoveAll(dir)
 	for i, n := range rows {
 		csv, parquet := filepath.Join(dir, "table.csv"), filepath.Join(dir, "table.parquet")
-		if err := write(parquet, n, false); err != nil {
+		if err := writeTable(parquet, n, false); err != nil {
 			return fmt.Errorf("write the table: %w", err)
 		}
 		if i == 0 {
-			if err := write(csv, n, false); err != nil {
+			if err := writeTable(csv, n, false); err != nil {
 				return fmt.Errorf("write the table: %w", err)
 			}
 			for range turns {
@@ -108,7 +108,7 @@ func apart(ctx context.Context, path, what string) error {
 	if err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, self, "measure", path, what)
+	c := exec.CommandContext(ctx, self, "rows", "measure", path, what)
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {

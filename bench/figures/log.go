@@ -1,5 +1,4 @@
-// Package runlog is the log of a bench: a line of JSON for each run, from which tables and pages are made.
-package runlog
+package figures
 
 import (
 	"bytes"
@@ -13,7 +12,8 @@ import (
 // RealRows is the case of a line about real rows, which has no seed.
 const RealRows = "real rows"
 
-// Line is what came out of a run with a seed, or of measuring real rows.
+// Line is a line of a bench's log, from which tables and pages are made: what came out of a run with a seed, or of
+// measuring real rows.
 type Line struct {
 	Privacy string `json:"privacy"` // NOT PRIVATE
 	Group   string `json:"group"`
@@ -60,8 +60,8 @@ func (l *Line) String() string {
 	return line
 }
 
-// Read reads a log.
-func Read(path string) (all []*Line, err error) {
+// ReadLog reads a log.
+func ReadLog(path string) (all []*Line, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

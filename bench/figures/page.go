@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	_ "embed"
@@ -8,9 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
-
-	"github.com/conclave-dp/conclave/bench/papers"
-	"github.com/conclave-dp/conclave/bench/runlog"
 )
 
 // layout is the page without its figures. It also defines, by name, the parts that are in other pages.
@@ -31,8 +28,8 @@ var sources = [][2]string{
 	{"naive Bayes", "naive Bayes"}, {"independent columns", "independent columns"},
 }
 
-// tables are the data sets of the bench of marginals.
-var tables = []string{
+// measuredTables are the data sets of the bench of marginals.
+var measuredTables = []string{
 	"flchain", "adult", "credit", "diabetes130", "census1940", "titanic", "cervical_cancer", "boston_housing",
 	"epileptic_seizure", "isolet", "brfss2015", "support2",
 }
@@ -48,9 +45,33 @@ var methods = [][3]string{
 
 // page is what is written: its figures come from the logs.
 type page struct {
-	logs  map[string][]*runlog.Line
+	logs  map[string][]*Line
 	root  string
 	files map[string]string
+}
+
+// WritePages writes docs/results.md, its pictures, and the tables of results in other pages of the repository at
+// root. Figures come from the logs in bench/figures/logs and from papers.yaml, none is typed by hand.
+func WritePages(root string) error {
+	files, err := pages(root)
+	if err != nil {
+		return err
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return fmt.Errorf("%w; run the command in the root of the repository", err)
+		}
+	}
+	return nil
+}
+
+// pages are the generated files of the repository at root, by path.
+func pages(root string) (map[string]string, error) {
+	logs, err := readLogs(filepath.Join(root, "bench", "figures", "logs"))
+	if err != nil {
+		return nil, err
+	}
+	return (&page{logs: logs, root: root, files: map[string]string{}}).write()
 }
 
 func (p *page) write() (map[string]string, error) {
@@ -62,18 +83,18 @@ func (p *page) write() (map[string]string, error) {
 			return measured(p.logs, log, group, name, figure, true)
 		},
 		"real": func(log, group, figure string) value {
-			return measured(p.logs, log, group, runlog.RealRows, figure, false)
+			return measured(p.logs, log, group, RealRows, figure, false)
 		},
 		"once":      func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
 		"seconds":   func(log, group, name string) string { return seconds(p.logs[log], group, name) },
 		"processor": func(log, group, name string) string { return processor(p.logs[log], group, name) },
 		"failures":  func(log string) []string { return failures(p.logs[log]) },
 		"sources":   func() [][2]string { return sources },
-		"tables":    func() []string { return tables },
+		"tables":    func() []string { return measuredTables },
 		"seeds": func(log, group, name, figure string) int {
 			return measured(p.logs, log, group, name, figure, false).seeds
 		},
-		"paper": quoted, "cite": papers.Cite, "list": func(all ...string) []string { return all },
+		"paper": quoted, "cite": cite, "list": func(all ...string) []string { return all },
 		"unknown": func() value { return value{} }, "methods": func() [][3]string { return methods },
 		"split": func(line string) []string { return strings.SplitN(line, "-", 2) },
 		"float": func(text string) (float64, error) { return strconv.ParseFloat(text, 64) },
@@ -111,17 +132,4 @@ func (p *page) write() (map[string]string, error) {
 		p.files[path] = before + begin + b.String() + end + after
 	}
 	return p.files, nil
-}
-
-// quoted is a paper's figure.
-func quoted(paper, data string, epsilon float64, measure, method string) (value, error) {
-	q, err := papers.Quote(paper, data, epsilon, measure)
-	if err != nil {
-		return value{}, err
-	}
-	v, has := q.Methods[method]
-	if !has {
-		return value{}, fmt.Errorf("%s on %s by %s has no %q", paper, data, measure, method)
-	}
-	return value{mean: v, spread: q.Errors[method], seeds: 1}, nil
 }

@@ -1,15 +1,15 @@
-// Command console measures how long pages of the console take, and how soon they show a change, at an aggregator
-// with many nodes and runs. See README.md.
 package main
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,8 +26,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 )
 
-// result is the output. Times are in milliseconds.
-type result struct {
+// consoleTimes are the output. Times are in milliseconds.
+type consoleTimes struct {
 	Nodes int     `json:"nodes"`
 	Runs  int     `json:"runs"`
 	Cores int     `json:"cores"`
@@ -47,35 +47,46 @@ type page struct {
 	Bytes  int     `json:"bytes"`
 }
 
-func main() {
-	root := &cobra.Command{Use: "console [flags]", Short: "time the console's pages with a large cluster"}
-	nodes := root.Flags().Int("nodes", 1000, "number of connected nodes")
-	runs := root.Flags().Int("runs", 10_000, "number of runs, most of them closed")
-	turns := root.Flags().Int("turns", 50, "requests for each page")
-	events := root.Flags().Int("events", 10, "runs to cancel while a page shows them")
-	root.RunE = func(c *cobra.Command, _ []string) error {
+// consoleCommand measures how long pages of the console take, and how soon they show a change, at an aggregator with
+// many nodes and runs.
+func consoleCommand() *cobra.Command {
+	c := &cobra.Command{Use: "console [flags]", Short: "time the console's pages with a large cluster"}
+	nodes := c.Flags().Int("nodes", 1000, "number of connected nodes")
+	runs := c.Flags().Int("runs", 10_000, "number of runs, most of them closed")
+	turns := c.Flags().Int("turns", 50, "requests for each page")
+	events := c.Flags().Int("events", 10, "runs to cancel while a page shows them")
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *nodes < 1 || *events < 1 || *turns < 1 || *runs < *events {
 			return cli.Misuse("--nodes, --turns, --events: use at least 1, and --runs at least as many as --events")
 		}
-		return measure(c.Context(), *nodes, *runs, *turns, *events)
+		times, err := measureConsole(c.Context(), *nodes, *runs, *turns, *events)
+		if err != nil {
+			return err
+		}
+		text, err := json.MarshalIndent(times, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Println(string(text))
+		return err
 	}
-	cli.Main(root)
+	return c
 }
 
-func measure(ctx context.Context, nodes, runs, turns, events int) error {
+func measureConsole(ctx context.Context, nodes, runs, turns, events int) (*consoleTimes, error) {
 	dir, err := os.MkdirTemp("", "console") // short, for the Unix socket below it
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r, err := newRig(ctx, dir, nodes, runs, events)
+	r, err := newConsoleCluster(ctx, dir, nodes, runs, events)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer r.close()
-	out := result{Nodes: nodes, Runs: runs, Cores: runtime.GOMAXPROCS(0), Events: events}
+	out := &consoleTimes{Nodes: nodes, Runs: runs, Cores: runtime.GOMAXPROCS(0), Events: events}
 	if out.List, err = r.list(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset = r.address, dataset
@@ -93,18 +104,18 @@ func measure(ctx context.Context, nodes, runs, turns, events int) error {
 	case at = <-address:
 	case err := <-served:
 		served <- nil
-		return err
+		return nil, err
 	}
 	b := &browser{base: at[:strings.Index(at, "/open")]}
 	if b.Jar, err = cookiejar.New(nil); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := b.get(ctx, strings.TrimPrefix(at, b.base)); err != nil {
-		return err
+		return nil, err
 	}
 	began := time.Now()
 	if _, err := b.get(ctx, "/"); err != nil {
-		return err
+		return nil, err
 	}
 	out.First = milliseconds(time.Since(began))
 	for _, path := range []string{"/", "/runs", "/runs?q=run-00", "/runs?page=100", "/queue", "/nodes",
@@ -116,7 +127,7 @@ func measure(ctx context.Context, nodes, runs, turns, events int) error {
 			began := time.Now()
 			text, err := b.get(ctx, path)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			p.Bytes = len(text)
 			took = append(took, milliseconds(time.Since(began)))
@@ -129,18 +140,13 @@ func measure(ctx context.Context, nodes, runs, turns, events int) error {
 	for _, run := range r.open[:events] {
 		took, err := b.event(ctx, "/queue", run, func() error { return r.cancel(ctx, run) })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		told = append(told, milliseconds(took))
 	}
 	slices.Sort(told)
 	out.Event, out.Slow = told[len(told)/2], told[len(told)-1]
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Println(string(text))
-	return err
+	return out, nil
 }
 
 func milliseconds(d time.Duration) float64 {
@@ -153,20 +159,27 @@ type browser struct {
 	base string
 }
 
-func (b *browser) get(ctx context.Context, path string) (string, error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+path, nil)
+// ask requests an address below that of the console.
+func (b *browser) ask(ctx context.Context, address string) (*http.Response, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	r, err := b.Do(q)
+	if err == nil && r.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(r.Body)
+		return nil, errors.Join(fmt.Errorf("%s: %s: %s", q.URL.Path, r.Status, text), r.Body.Close())
+	}
+	return r, err
+}
+
+func (b *browser) get(ctx context.Context, path string) (string, error) {
+	r, err := b.ask(ctx, b.base+path)
 	if err != nil {
 		return "", err
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, r.Status, text)
-	}
 	return string(text), err
 }
 
@@ -180,14 +193,18 @@ func (b *browser) event(ctx context.Context, path, run string, cancel func() err
 		return 0, fmt.Errorf("%s does not show run %s", path, run)
 	}
 	_, after, _ := strings.Cut(text, `data-events="`)
-	events, _, _ := strings.Cut(after, `"`)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+events, nil)
+	events, _, _ := strings.Cut(after, `"`) // from the root of the host, as links of pages are
+	base, err := url.Parse(b.base)
 	if err != nil {
 		return 0, err
 	}
-	stream, err := b.Do(q)
+	address, err := base.Parse(events)
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := b.ask(ctx, address.String())
 	if err != nil {
 		return 0, err
 	}
@@ -209,5 +226,5 @@ func (b *browser) event(ctx context.Context, path, run string, cancel func() err
 			return time.Since(began), nil
 		}
 	}
-	return 0, fmt.Errorf("the events ended: %w", lines.Err())
+	return 0, errors.Join(errors.New("the events ended"), lines.Err())
 }

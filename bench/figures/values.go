@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"fmt"
@@ -6,23 +6,21 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
-
-	"github.com/conclave-dp/conclave/bench/runlog"
 )
 
 // fewest is the smallest number of seeds for which a figure is shown: one or two runs say little.
 const fewest = 3
 
 // readLogs reads all logs of a folder, by the name before ".jsonl".
-func readLogs(dir string) (map[string][]*runlog.Line, error) {
+func readLogs(dir string) (map[string][]*Line, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("%s: no logs (%v); run the command in the root of the repository", dir, err)
 	}
-	logs := map[string][]*runlog.Line{}
+	logs := map[string][]*Line{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
-		if logs[name], err = runlog.Read(file); err != nil {
+		if logs[name], err = ReadLog(file); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +64,7 @@ func (v value) Tenths() string {
 
 // measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
 // seeds.
-func measured(logs map[string][]*runlog.Line, log, group, name, figure string, null bool) value {
+func measured(logs map[string][]*Line, log, group, name, figure string, null bool) value {
 	var all []float64
 	for _, o := range succeeded(logs[log], group, name, null) {
 		if v, has := o.Figures[figure]; has {
@@ -74,7 +72,7 @@ func measured(logs map[string][]*runlog.Line, log, group, name, figure string, n
 		}
 	}
 	switch {
-	case name == runlog.RealRows && len(all) > 0:
+	case name == RealRows && len(all) > 0:
 		return value{mean: all[0], seeds: 1}
 	case len(all) < fewest:
 		return value{}
@@ -83,7 +81,7 @@ func measured(logs map[string][]*runlog.Line, log, group, name, figure string, n
 }
 
 // once is a figure of the first seed of a case. It is for what takes too long to repeat; pages say so beside it.
-func once(logs map[string][]*runlog.Line, log, group, name, figure string) value {
+func once(logs map[string][]*Line, log, group, name, figure string) value {
 	for _, o := range succeeded(logs[log], group, name, false) {
 		if v, has := o.Figures[figure]; has {
 			return value{mean: v, seeds: 1}
@@ -93,7 +91,7 @@ func once(logs map[string][]*runlog.Line, log, group, name, figure string) value
 }
 
 // succeeded returns the outcomes of a case that did not fail.
-func succeeded(log []*runlog.Line, group, name string, null bool) (all []*runlog.Line) {
+func succeeded(log []*Line, group, name string, null bool) (all []*Line) {
 	for _, o := range log {
 		if o.Group == group && o.Case == name && o.Null == null && o.Failed == "" {
 			all = append(all, o)
@@ -103,16 +101,16 @@ func succeeded(log []*runlog.Line, group, name string, null bool) (all []*runlog
 }
 
 // seconds is the mean time of a case's runs until their files were written, as a clock on the wall shows it.
-func seconds(log []*runlog.Line, group, name string) string {
-	return meanSeconds(log, group, name, func(o *runlog.Line) float64 { return o.Seconds })
+func seconds(log []*Line, group, name string) string {
+	return meanSeconds(log, group, name, func(o *Line) float64 { return o.Seconds })
 }
 
 // processor is the mean time of all cores in place of that.
-func processor(log []*runlog.Line, group, name string) string {
-	return meanSeconds(log, group, name, func(o *runlog.Line) float64 { return o.Processor })
+func processor(log []*Line, group, name string) string {
+	return meanSeconds(log, group, name, func(o *Line) float64 { return o.Processor })
 }
 
-func meanSeconds(log []*runlog.Line, group, name string, of func(*runlog.Line) float64) string {
+func meanSeconds(log []*Line, group, name string, of func(*Line) float64) string {
 	var all []float64
 	for _, o := range succeeded(log, group, name, false) {
 		if s := of(o); s > 0 {
@@ -126,7 +124,7 @@ func meanSeconds(log []*runlog.Line, group, name string, of func(*runlog.Line) f
 }
 
 // failures says which runs of a log failed, how often and why.
-func failures(log []*runlog.Line) (all []string) {
+func failures(log []*Line) (all []string) {
 	times := map[string]int{}
 	for _, o := range log {
 		if o.Failed == "" {

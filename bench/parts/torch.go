@@ -24,10 +24,10 @@ import (
 )
 
 //go:embed discriminator.py
-var script string
+var torchProgram string
 
-// result is the output. Map keys are numbers of threads.
-type result struct {
+// comparison is the output. Map keys are numbers of threads.
+type comparison struct {
 	Kernel string             `json:"kernel"`
 	NN     map[string]float64 `json:"nn_images_per_second"`
 	Torch  *torch             `json:"torch,omitempty"`
@@ -60,7 +60,7 @@ func torchCommand() *cobra.Command {
 }
 
 func compareDiscriminators(ctx context.Context, threads []int, seconds float64, python string) error {
-	r := result{Kernel: kernel.Active().String(), NN: map[string]float64{}}
+	r := comparison{Kernel: kernel.Active().String(), NN: map[string]float64{}}
 	var names []string
 	for _, n := range threads {
 		names = append(names, strconv.Itoa(n))
@@ -71,7 +71,7 @@ func compareDiscriminators(ctx context.Context, threads []int, seconds float64, 
 		r.NN[names[len(names)-1]] = speed
 	}
 	if python != "" {
-		cmd := exec.CommandContext(ctx, python, "-c", script, strings.Join(names, ","), fmt.Sprint(seconds))
+		cmd := exec.CommandContext(ctx, python, "-c", torchProgram, strings.Join(names, ","), fmt.Sprint(seconds))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		if err != nil {

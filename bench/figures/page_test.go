@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"encoding/xml"
@@ -10,19 +10,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-dp/conclave/bench/runlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // The pages are those of the logs: nobody typed a figure, or forgot to write them anew.
 func TestPagesAreGenerated(t *testing.T) {
-	files, err := generate(filepath.Join("..", ".."))
+	files, err := pages(filepath.Join("..", ".."))
 	testkit.Must(t, err)
 	for path, want := range files {
 		got, err := os.ReadFile(path)
 		testkit.Must(t, err)
 		if string(got) != want {
-			t.Errorf("%s is out of date; run: go run ./bench/results", path)
+			t.Errorf("%s is out of date; run: go run ./bench/tables results", path)
 		}
 	}
 	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "pictures", "results-*.svg"))
@@ -35,7 +34,7 @@ func TestPagesAreGenerated(t *testing.T) {
 }
 
 func TestLogsThatAreNotThere(t *testing.T) {
-	if _, err := generate(t.TempDir()); err == nil || !strings.Contains(err.Error(), "root of the repository") {
+	if _, err := pages(t.TempDir()); err == nil || !strings.Contains(err.Error(), "root of the repository") {
 		t.Errorf("no logs: %v", err)
 	}
 	dir := t.TempDir()
@@ -47,20 +46,20 @@ func TestLogsThatAreNotThere(t *testing.T) {
 
 // A figure needs three seeds that ended well. Real rows have none, and stand once in a log or oftener.
 func TestMeasured(t *testing.T) {
-	run := func(name string, null bool, v float64) *runlog.Line {
-		return &runlog.Line{Group: "g", Case: name, Null: null, Figures: map[string]float64{"a": v}}
+	run := func(name string, null bool, v float64) *Line {
+		return &Line{Group: "g", Case: name, Null: null, Figures: map[string]float64{"a": v}}
 	}
 	failed := run("two", false, 9)
 	failed.Failed = "no disk"
-	logs := map[string][]*runlog.Line{"x": {
+	logs := map[string][]*Line{"x": {
 		run("run", false, 0.5), run("run", false, 0.6), run("run", false, 0.7), run("run", true, 0.1),
-		run("two", false, 0.5), run("two", false, 0.6), failed, run(runlog.RealRows, false, 0.9),
+		run("two", false, 0.5), run("two", false, 0.6), failed, run(RealRows, false, 0.9),
 	}}
 	for _, c := range []struct {
 		name string
 		null bool
 		want string
-	}{{"run", false, "0.600 ± 0.100"}, {"run", true, "–"}, {"two", false, "–"}, {runlog.RealRows, false, "0.900"}} {
+	}{{"run", false, "0.600 ± 0.100"}, {"run", true, "–"}, {"two", false, "–"}, {RealRows, false, "0.900"}} {
 		v := measured(logs, "x", "g", c.name, "a", c.null)
 		if v.String() != c.want || v.Known() != (c.want != "–") {
 			t.Errorf("%s, null %v: %v, want %s", c.name, c.null, v, c.want)
@@ -79,7 +78,7 @@ func TestShortFigures(t *testing.T) {
 
 // Runs that failed have no time, and neither have those of a log that does not say it. What failed is told.
 func TestSecondsAndFailures(t *testing.T) {
-	log := []*runlog.Line{
+	log := []*Line{
 		{Group: "g", Case: "run", Seconds: 20, Processor: 3}, {Group: "g", Case: "run", Seconds: 30, Processor: 4},
 		{Group: "g", Case: "run", Seconds: 40, Processor: 5}, {Group: "g", Case: "run", Seconds: 900, Failed: "no end"},
 		{Group: "g", Case: "run", Seconds: 900, Failed: "no end"}, {Group: "g", Case: "old", Seconds: 7},

@@ -1,4 +1,4 @@
-package papers
+package figures
 
 import (
 	"context"
@@ -39,13 +39,13 @@ func TestTablesAreComplete(t *testing.T) {
 
 // Every figure has a paper that is cited, its place there, and a value. Errors belong to figures.
 func TestQuotationsAreComplete(t *testing.T) {
-	all, err := quoted()
+	all, err := allQuotations()
 	testkit.Must(t, err)
 	for i, q := range all.Figures {
-		if cite, err := Cite(q.Paper); err != nil || cite == "" || q.Source == "" || len(q.Methods) == 0 {
+		if cite, err := cite(q.Paper); err != nil || cite == "" || q.Source == "" || len(q.Methods) == 0 {
 			t.Errorf("%+v: %v", q, err)
 		}
-		if first, err := Quote(q.Paper, q.Data, q.Epsilon, q.Measure); err != nil || first != &all.Figures[i] {
+		if first, err := quote(q.Paper, q.Data, q.Epsilon, q.Measure); err != nil || first != &all.Figures[i] {
 			t.Errorf("%+v: there are two, or none: %v", q, err)
 		}
 		for method, v := range q.Methods {
@@ -59,13 +59,13 @@ func TestQuotationsAreComplete(t *testing.T) {
 			}
 		}
 	}
-	if v := Must("dpgan", "mnist", 10, "accuracy", "step schedule"); v != 0.95 {
+	if v := MustQuote("dpgan", "mnist", 10, "accuracy", "step schedule"); v != 0.95 {
 		t.Errorf("DPGAN on MNIST: %v", v)
 	}
-	if _, err := Quote("dpgan", "mnist", 3, "accuracy"); err == nil || !strings.Contains(err.Error(), "at epsilon 3") {
+	if _, err := quote("dpgan", "mnist", 3, "accuracy"); err == nil || !strings.Contains(err.Error(), "at epsilon 3") {
 		t.Errorf("a figure that is not there: %v", err)
 	}
-	if _, err := Cite("none"); err == nil {
+	if _, err := cite("none"); err == nil {
 		t.Error("a paper that is not there is cited")
 	}
 }

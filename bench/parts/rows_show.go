@@ -40,8 +40,8 @@ func load(path string) (measured, error) {
 	}
 }
 
-// tables prints what a file of results says.
-func tables(to io.Writer, path string) error {
+// showRows prints what a file of results says.
+func showRows(to io.Writer, path string) error {
 	all, err := load(path)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
-// schema is that of a table of 22 columns as in a register, a label among them.
-const schema = `name: register
+// tableSchema is that of a table of 22 columns as in a register, a label among them.
+const tableSchema = `name: register
 label: died
 columns:
   - {name: age, kind: integer, lower: 0, upper: 120, repeat: 4}
@@ -44,10 +44,10 @@ func columnsOf(persons bool) (columns []parquet.Column) {
 	return append(columns, parquet.Column{Name: "died", Kind: parquet.Whole})
 }
 
-// write writes a table of so many rows, the same each time, and its schema beside it: CSV where the file's name ends
-// in .csv, else Parquet. No row is kept.
-func write(path string, rows int, persons bool) (err error) {
-	text := schema
+// writeTable writes a table of so many rows, the same each time, and its schema beside it: CSV where the file's name
+// ends in .csv, else Parquet. No row is kept.
+func writeTable(path string, rows int, persons bool) (err error) {
+	text := tableSchema
 	if persons {
 		text = strings.Replace(text, "columns:\n", "columns:\n"+patient, 1)
 	}

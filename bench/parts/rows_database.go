@@ -20,8 +20,9 @@ import (
 // dsnVariable names the database, in which a table conclave_rows is made and removed.
 const dsnVariable = "ROWS_DSN"
 
-// table makes rows like those of write.
-const table = `drop table if exists conclave_rows; select setseed(0.5); create unlogged table conclave_rows as select
+// createTable makes rows like those of writeTable.
+const createTable = `drop table if exists conclave_rows; select setseed(0.5);
+	create unlogged table conclave_rows as select
 	floor(100 * random())::int as age_0, floor(100 * random())::int as age_1, floor(100 * random())::int as age_2,
 	floor(100 * random())::int as age_3, (random() < 0.5)::int as flag_0, (random() < 0.5)::int as flag_1,
 	(random() < 0.5)::int as flag_2, (random() < 0.5)::int as flag_3, (random() < 0.5)::int as flag_4,
@@ -43,7 +44,7 @@ func database(ctx context.Context, rows int) (err error) {
 		return fmt.Errorf("connect to the database of %s: %w", dsnVariable, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, fmt.Sprintf(table, rows)).ReadAll(); err != nil {
+	if _, err := conn.Exec(ctx, fmt.Sprintf(createTable, rows)).ReadAll(); err != nil {
 		return fmt.Errorf("make the table: %w", err)
 	}
 	defer func() {
@@ -57,7 +58,7 @@ func database(ctx context.Context, rows int) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "table")
-	if err := os.WriteFile(schemaPath(path), []byte(schema), 0o600); err != nil {
+	if err := os.WriteFile(schemaPath(path), []byte(tableSchema), 0o600); err != nil {
 		return err
 	}
 	s, err := partition.LoadSchema(schemaPath(path))

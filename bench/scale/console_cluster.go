@@ -24,14 +24,13 @@ import (
 )
 
 const (
-	dataset  = "cohort"
-	students = 10
-	sites    = 20
-	atOnce   = 32 // runs that are opened at the same time
+	consoleStudents = 10
+	consoleSites    = 20
+	openedAtOnce    = 32 // runs that are opened at the same time
 )
 
-// rig is an aggregator with its own etcd, over TLS on a loopback, with nodes that are connected and runs.
-type rig struct {
+// consoleCluster is an aggregator with its own etcd, over TLS on a loopback, with nodes that are connected and runs.
+type consoleCluster struct {
 	dir, address string
 	server       *aggregator.Server
 	serving      context.CancelFunc
@@ -42,8 +41,8 @@ type rig struct {
 	open         []string // runs that are not closed
 }
 
-func newRig(ctx context.Context, dir string, nodes, runs, open int) (r *rig, err error) {
-	r = &rig{dir: dir, served: make(chan error, 1)}
+func newConsoleCluster(ctx context.Context, dir string, nodes, runs, open int) (r *consoleCluster, err error) {
+	r = &consoleCluster{dir: dir, served: make(chan error, 1)}
 	folder := filepath.Join(dir, "certs")
 	if err := authority.Create(folder); err != nil {
 		return nil, err
@@ -62,10 +61,10 @@ func newRig(ctx context.Context, dir string, nodes, runs, open int) (r *rig, err
 	}}
 	issue(certs.RoleOperator, "desk")
 	var own, ofSites []certs.Files
-	for i := range students {
+	for i := range consoleStudents {
 		own = append(own, issue(certs.RoleStudent, fmt.Sprint("lab-", i)))
 	}
-	for i := range sites {
+	for i := range consoleSites {
 		ofSites = append(ofSites, issue(certs.RoleNode, fmt.Sprint("site-", i)))
 	}
 	if err != nil {
@@ -90,7 +89,7 @@ func newRig(ctx context.Context, dir string, nodes, runs, open int) (r *rig, err
 
 // connect connects nodes, which answer nothing. They know the current ledger; otherwise each would be sent all of
 // it.
-func (r *rig) connect(ctx context.Context, files []certs.Files, nodes int) error {
+func (r *consoleCluster) connect(ctx context.Context, files []certs.Files, nodes int) error {
 	lines, err := r.clients[0].Ledger(ctx, r.open[0])
 	if err != nil {
 		return err
@@ -143,7 +142,7 @@ func (r *rig) connect(ctx context.Context, files []certs.Files, nodes int) error
 }
 
 // fill opens runs, and closes all but some.
-func (r *rig) fill(ctx context.Context, files []certs.Files, runs, open int) error {
+func (r *consoleCluster) fill(ctx context.Context, files []certs.Files, runs, open int) error {
 	for _, f := range files {
 		c := student.DefaultConfig()
 		c.Aggregator, c.Dataset, c.TLS = r.address, dataset, f
@@ -154,7 +153,7 @@ func (r *rig) fill(ctx context.Context, files []certs.Files, runs, open int) err
 		r.clients = append(r.clients, client)
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(atOnce)
+	all.SetLimit(openedAtOnce)
 	for i := range runs {
 		name := fmt.Sprintf("run-%05d", i)
 		keep := i < open
@@ -176,7 +175,7 @@ func (r *rig) fill(ctx context.Context, files []certs.Files, runs, open int) err
 }
 
 // list is how long the aggregator takes to list all runs and nodes, in milliseconds.
-func (r *rig) list(ctx context.Context) (float64, error) {
+func (r *consoleCluster) list(ctx context.Context) (float64, error) {
 	c := student.DefaultConfig()
 	c.Aggregator, c.Dataset = r.address, dataset
 	c.TLS = certs.IssuedFiles(filepath.Join(r.dir, "certs"), certs.RoleOperator, "desk")
@@ -194,7 +193,7 @@ func (r *rig) list(ctx context.Context) (float64, error) {
 }
 
 // cancel ends a run, as its student.
-func (r *rig) cancel(ctx context.Context, run string) error {
+func (r *consoleCluster) cancel(ctx context.Context, run string) error {
 	var i int
 	if _, err := fmt.Sscanf(run, "run-%d", &i); err != nil {
 		return err
@@ -203,7 +202,7 @@ func (r *rig) cancel(ctx context.Context, run string) error {
 	return err
 }
 
-func (r *rig) close() {
+func (r *consoleCluster) close() {
 	for _, c := range r.clients {
 		_ = c.Close()
 	}

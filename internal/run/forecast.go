@@ -114,8 +114,9 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	}
 	budget := s.Privacy.Budget(p.Filter())
 	f := &Forecast{
-		Run: s.Name, Pipeline: s.Pipeline, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit, Overlap: budget.Overlap,
-		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
+		Run: s.Name, Pipeline: s.Pipeline, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Overlap: budget.Overlap, Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries,
+		Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Start != nil {
 		f.Embedding = p.Start.Entries

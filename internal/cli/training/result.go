@@ -67,8 +67,8 @@ func (r *resultFlags) show(result *results.Result) error {
 	}
 	me, files := invocation(), result.Outputs
 	if r.free {
-		fmt.Println("the ledger does not list the files of a free stage, so conclave verify and bundle refuse them; for " +
-			"rows that others can verify, name the stage in the run.yaml of a new run")
+		fmt.Println("the ledger does not list the files of a free stage, so conclave verify and bundle refuse them; " +
+			"for rows that others can verify, name the stage in the run.yaml of a new run")
 	}
 	fmt.Println("next:")
 	if folder := filepath.Dir(files["certificate"]); !r.free {

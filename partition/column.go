@@ -158,7 +158,7 @@ func (c *Column) NumberCell(v float64) (float64, *CellFault) {
 		return min(max(v, c.Clip[0]), c.Clip[1]), nil
 	}
 	if v < c.Lower || v > c.Upper {
-		fix := "give the column clip: [lo, hi] to move such values to the edge"
+		fix := "add clip: [lo, hi] to the column, to move such values to the edge"
 		switch { // a code, date or identifier cannot have them
 		case c.Kind == Binary:
 			fix = fixKind

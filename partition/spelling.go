@@ -84,7 +84,7 @@ func (d *dateCells) read(c *Column, text string, exact bool) (float64, *CellFaul
 			fixCell, "correct the column's format in the schema"}
 	case c.Clip == nil && (at < d.lower || at > d.upper):
 		return 0, &CellFault{"outside the bounds, expected " + d.describe(c),
-			fixCell, "give the column clip: [lo, hi] to move such dates to the edge"}
+			fixCell, "add clip: [lo, hi] to the column, to move such dates to the edge"}
 	}
 	cell := float64(d.resolution.Count(d.lower, at))
 	if exact && d.start(cell) != at {

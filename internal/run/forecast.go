@@ -25,10 +25,11 @@ const survival = 0.95
 // Forecast is what a run will cost and send. It is known before anything is spent, since it depends only on the
 // run.yaml and the public schema.
 type Forecast struct {
-	Run     string  `json:"run"`
-	Epsilon float64 `json:"epsilon"` // budget
-	Delta   float64 `json:"delta"`
-	Unit    string  `json:"unit"`
+	Run      string  `json:"run"`
+	Pipeline string  `json:"pipeline"`
+	Epsilon  float64 `json:"epsilon"` // budget
+	Delta    float64 `json:"delta"`
+	Unit     string  `json:"unit"`
 	// Overlap is the number of sites at which one unit may be, from 2; 0 means one site.
 	Overlap  int `json:"overlap,omitempty"`
 	Teachers int `json:"teachers"`
@@ -113,8 +114,9 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	}
 	budget := s.Privacy.Budget(p.Filter())
 	f := &Forecast{
-		Run: s.Name, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit, Overlap: budget.Overlap,
-		Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries, Planned: p.Filter() == privacy.FilterPLD,
+		Run: s.Name, Pipeline: s.Pipeline, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
+		Overlap: budget.Overlap, Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries,
+		Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Start != nil {
 		f.Embedding = p.Start.Entries

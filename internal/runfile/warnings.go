@@ -41,8 +41,8 @@ func (s *Spec) UnitWarnings(schema *partition.Schema) []string {
 	}
 	name := schema.Columns[at].Name
 	return []string{fmt.Sprintf("The schema has a column of role unit, %q, but the run protects single records: for "+
-		"a person with k records, epsilon is k times larger. privacy.unit: %s protects all records of a person "+
-		"together.",
+		"a person with k records, epsilon is k times larger. To protect all records of a person together, set "+
+		"privacy.unit: %s, or give conclave local --unit %[2]s.",
 		name, name)}
 }
 

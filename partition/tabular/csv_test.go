@@ -195,7 +195,7 @@ func TestErrorForm(t *testing.T) {
 		"visits.csv", Options{})
 	const want = `visits.csv, row 1 (line 2), column "age": outside the bounds, ` +
 		`expected a whole number from 0 to 120; ` +
-		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge`
+		`correct the cell, or add clip: [lo, hi] to the column, to move such values to the edge`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

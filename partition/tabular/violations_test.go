@@ -34,7 +34,7 @@ func TestAllViolationsAreTold(t *testing.T) {
   column "x": 1 time not a finite decimal number, expected a number from 0 to 1 (row 2); ` +
 		`correct the cell, or correct the column's kind in the schema
   column "x": 7 times outside the bounds, expected a number from 0 to 1 (rows 7, 8, 9, 10, 11, ...); ` +
-		`correct the cell, or give the column clip: [lo, hi] to move such values to the edge
+		`correct the cell, or add clip: [lo, hi] to the column, to move such values to the edge
   column "c": 2 times the cell is not one of the schema's categories (rows 2, 6); ` +
 		`correct its spelling (case and spaces count), or add the category to the schema
   whole rows: 1 time the row does not have the 2 cells of the header (row 3); complete or quote the row's cells

@@ -6,8 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/run"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
@@ -74,9 +76,13 @@ func printForecast(f *run.Forecast) {
 			f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
 		fmt.Println("releases:")
 	default:
-		fmt.Printf("run %s: %s in %s to %s\n", f.Run, count(int64(f.Queries), "query", "queries"),
-			count(int64(f.Rounds), "round", "rounds"), count(int64(f.Teachers), "teacher", "teachers"))
-		fmt.Printf("with this noise the budget allows %d queries\n", f.Admitted)
+		if p, _ := pipelines.Named(f.Pipeline); p.Teachers {
+			fmt.Printf("run %s: %s in %s to %s\n", f.Run, count(int64(f.Queries), "query", "queries"),
+				text.Several(f.Rounds, "round"), text.Several(f.Teachers, "teacher"))
+			fmt.Printf("with this noise the budget allows %d queries\n", f.Admitted)
+		} else {
+			fmt.Printf("run %s: a first noisy sum, then %d more, of %d numbers in all\n", f.Run, f.Rounds, f.Queries)
+		}
 		if f.Admitted < int64(f.Queries) {
 			fmt.Println("that is fewer than planned: the run will end early, and keep what it learned until then")
 		}

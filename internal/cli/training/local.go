@@ -30,6 +30,10 @@ func Commands() []*cobra.Command {
 type resultFlags struct {
 	out              string
 	format, logLevel *string
+	// from is the folder of the finished run that stages follow; empty for a run.
+	from string
+	// free marks stages that cost nothing. The run's ledger was closed before them, so it cannot prove their files.
+	free bool
 }
 
 func (r *resultFlags) add(c *cobra.Command, out string) {
@@ -51,7 +55,7 @@ func (r *resultFlags) execute(work func(*zap.Logger, func(run.Status)) (*results
 		log.Debug("failed", zap.Error(err))
 		return err
 	}
-	return show(result, *r.format)
+	return r.show(result)
 }
 
 // runFlags are the flags of a run on its own local cluster.

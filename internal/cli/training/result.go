@@ -34,8 +34,8 @@ var outputs = []struct{ name, what string }{
 }
 
 // show prints a result, for people with possible next steps.
-func show(result *results.Result, format string) error {
-	if format == "json" {
+func (r *resultFlags) show(result *results.Result) error {
+	if *r.format == "json" {
 		return cli.PrintJSON(result)
 	}
 	showGuarantee(result)
@@ -66,11 +66,16 @@ func show(result *results.Result, format string) error {
 		return err
 	}
 	me, files := invocation(), result.Outputs
+	if r.free {
+		fmt.Println("the ledger does not list the files of a free stage, so conclave verify and bundle refuse them; " +
+			"for rows that others can verify, name the stage in the run.yaml of a new run")
+	}
 	fmt.Println("next:")
-	folder := filepath.Dir(files["certificate"])
-	authority := cmp.Or(proof.OwnAuthority(folder), "ca.crt")
-	fmt.Printf("  %s verify %s --authority %s\n", me, folder, authority)
-	fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, folder)
+	if folder := filepath.Dir(files["certificate"]); !r.free {
+		authority := cmp.Or(proof.OwnAuthority(folder), proof.OwnAuthority(cmp.Or(r.from, folder)), "ca.crt")
+		fmt.Printf("  %s verify %s --authority %s\n", me, folder, authority)
+		fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, folder)
+	}
 	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])
 	return nil
 }

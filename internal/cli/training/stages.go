@@ -105,6 +105,7 @@ func (l *stageFlags) follow(ctx context.Context) error {
 	if err := ownFolder(l.out); err != nil {
 		return err
 	}
+	l.from, l.free = l.later.From, later.Free()
 	err = l.execute(func(log *zap.Logger, watch func(run.Status)) (*results.Result, error) {
 		if l.config == "" || later.Free() {
 			return local.RunLater(ctx, later, l.later.From, local.Options{Out: l.out, Log: log, Watch: watch})

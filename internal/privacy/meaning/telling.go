@@ -3,6 +3,7 @@ package meaning
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -85,8 +86,12 @@ func (t Telling) Sentence(unit string) string {
 
 // Says describes the chance as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
-	return fmt.Sprintf("is the highest chance of guessing right whether %s was in the data, for a person who sees the "+
-		"release and knows everything else. A blind guess is right in 50%% of the cases.", unit)
+	was := "was"
+	if strings.HasPrefix(unit, "all ") { // records of one person
+		was = "were"
+	}
+	return fmt.Sprintf("is the highest chance of guessing right whether %s %s in the data, for a person who sees the "+
+		"release and knows everything else. A blind guess is right in 50%% of the cases.", unit, was)
 }
 
 // Basis says how the chance was computed, and which assumptions it makes.

@@ -13,7 +13,7 @@ func TestHowManyDigitsOfAFingerprint(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for least, want := range map[int]string{40: "give all its 40 hex digits", 32: "give at least the first 32 of its 40"} {
+	for least, want := range map[int]string{40: "all its 40 hex digits", 32: "at least the first 32 of its 40"} {
 		for _, told := range []string{"0a", strings.Repeat("0a", 32), strings.Repeat("xy", 20)} {
 			if err := CheckFingerprint(told, fingerprint, least); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", told, err, want)

@@ -89,7 +89,8 @@ func TestFaults(t *testing.T) {
 		o.Failed = "see what the test says"
 	}
 	testkit.Must(t, o.AppendTo(*results))
-	t.Logf("%d aggregators, %d members of etcd. What happened and came of it:\n%s", replicas, replicas, listed(o.Figures))
+	t.Logf("%d aggregators, %d members of etcd. What happened and came of it:\n%s", replicas, replicas,
+		listed(o.Figures))
 	if faults < 200 {
 		t.Log("the long variant: go test ./test/faults -run Faults -faults=200 -timeout 60m -v")
 	}

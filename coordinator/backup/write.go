@@ -51,7 +51,8 @@ type Summary struct {
 	SHA256 string
 }
 
-// Write copies all keys of a store at one revision, except the leader's.
+// Write copies all keys of a store at one revision, except the leader's. It is an error if there are none, so that
+// nobody takes an empty file for a backup.
 func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary, error) {
 	kv, prefix := store.Keys()
 	base, revision, err := begin(ctx, kv, prefix)
@@ -97,6 +98,10 @@ func Write(ctx context.Context, store *coordinator.Store, w io.Writer) (Summary,
 	}
 	if seen != count {
 		return Summary{}, fmt.Errorf("back up %s: etcd sent %d of %d keys; start the backup again", prefix, seen, count)
+	}
+	if sum.Keys == 0 {
+		return Summary{}, fmt.Errorf("back up %s: etcd has no ledger there; give the etcd and the etcd.prefix of the "+
+			"aggregators", prefix)
 	}
 	sum.SHA256 = hex.EncodeToString(lines.digest.Sum(nil))
 	return sum, errors.Join(lines.add(end{sum.Keys, sum.SHA256}), lines.out.Flush())

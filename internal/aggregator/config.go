@@ -181,8 +181,7 @@ func (c Config) Validate() error {
 	for i, d := range c.Datasets {
 		need(!seen[d.Name], "datasets[%d]: %q is listed twice", i, d.Name)
 		seen[d.Name] = true
-		err := d.validate()
-		need(err == nil, "datasets[%d]: %w", i, err)
+		errs = append(errs, d.validate(fmt.Sprintf("datasets[%d]", i))...)
 	}
 	need(c.TLS.CA != "" && c.TLS.Cert != "" && c.TLS.Key != "",
 		"tls: set ca, cert and key; `conclave certs` makes them")
@@ -217,32 +216,27 @@ func (c Config) advertised() string {
 	return c.Listen
 }
 
-func (d DatasetConfig) validate() error {
-	if err := config.CheckName(d.Name); err != nil {
-		return fmt.Errorf("name: %w", err)
+func (d DatasetConfig) validate(at string) config.Problems {
+	var errs config.Problems
+	need := func(ok bool, format string, args ...any) {
+		errs.Need(ok, "%s: dataset %q: %w", at, d.Name, fmt.Errorf(format, args...))
 	}
-	if (d.Schema == "") == (d.SchemaSHA256 == "") {
-		return fmt.Errorf("dataset %q: set either schema (a path) or schema_sha256", d.Name)
-	}
-	if sum, err := hex.DecodeString(d.SchemaSHA256); d.SchemaSHA256 != "" &&
-		(err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != d.SchemaSHA256) {
-		return fmt.Errorf("dataset %q: schema_sha256 must be 64 lower-case hex digits", d.Name)
-	}
-	if d.Unit == "" {
-		return fmt.Errorf("dataset %q: unit is empty; use record or the name of a column", d.Name)
-	}
+	err := config.CheckName(d.Name)
+	errs.Need(err == nil, "%s: name: %w", at, err)
+	need((d.Schema == "") != (d.SchemaSHA256 == ""), "set either schema (a path) or schema_sha256")
+	sum, err := hex.DecodeString(d.SchemaSHA256)
+	need(d.SchemaSHA256 == "" || err == nil && len(sum) == sha256.Size && hex.EncodeToString(sum) == d.SchemaSHA256,
+		"schema_sha256 must be 64 lower-case hex digits")
+	need(d.Unit != "", "unit is empty; use record or the name of a column")
 	for _, name := range slices.Concat(d.Students, d.Workers) {
-		if err := (certs.Identity{Role: certs.RoleStudent, Name: name}).Validate(); err != nil {
-			return fmt.Errorf("dataset %q: students, workers: %w", d.Name, err)
-		}
+		err := (certs.Identity{Role: certs.RoleStudent, Name: name}).Validate()
+		need(err == nil, "students, workers: %w", err)
 	}
-	if err := privacy.CheckOverlap(cmp.Or(d.Overlap, 1)); err != nil {
-		return fmt.Errorf("dataset %q: %w", d.Name, err)
-	}
-	if err := d.Budget.Validate(); err != nil {
-		return fmt.Errorf("dataset %q: budget: %w", d.Name, err)
-	}
-	return nil
+	err = privacy.CheckOverlap(cmp.Or(d.Overlap, 1))
+	need(err == nil, "%w", err)
+	err = d.Budget.Validate()
+	need(err == nil, "budget: %w", err)
+	return errs
 }
 
 // record is the dataset's record in etcd. It reads the schema file.

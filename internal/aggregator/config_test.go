@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,6 +136,17 @@ func TestLoadConfigRefuses(t *testing.T) {
 	}
 	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
 		t.Error("a missing file was read")
+	}
+}
+
+// All problems of a dataset are named at once.
+func TestProblemsOfADatasetComeTogether(t *testing.T) {
+	bad := DatasetConfig{Name: "flchain", Schema: "a", SchemaSHA256: "b", Overlap: -1, Students: []string{"a/b"}}
+	text := errors.Join(bad.validate("datasets[3]")...).Error()
+	for _, want := range []string{"either schema", "64 lower-case", "unit is empty", "students, workers", "budget: "} {
+		if !strings.Contains(text, `datasets[3]: dataset "flchain": `) || !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
 	}
 }
 

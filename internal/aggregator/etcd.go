@@ -144,8 +144,7 @@ func LoadEtcd(path string) (EtcdConfig, error) {
 func (c EtcdConfig) OpenStore(ctx context.Context) (*coordinator.Store, error) {
 	if c.Embedded {
 		return nil, fmt.Errorf("etcd.embedded: the folder %s is the ledger; to back it up, stop the aggregator and "+
-			"copy the folder, or do as docs/backup.md says",
-			c.Dir)
+			"copy the folder; to restore it, put the copy back; docs/backup.md has more ways", c.Dir)
 	}
 	tls, err := c.clientTLS()
 	if err != nil {

@@ -216,6 +216,10 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 		if err := s.auditFound(ctx, record.Name, last.Seq); err != nil {
 			return fmt.Errorf("open dataset %q: %w", record.Name, err)
 		}
+		if last.Seq == 1 { // only its opening
+			s.log.Warn("the dataset's ledger is new and empty; if anything was released from these records before, "+
+				"stop, and restore the old ledger (docs/backup.md)", zap.String("dataset", record.Name))
+		}
 		d := round.NewDataset(record, last.Seq)
 		d.Students, d.Workers = c.Students, c.Workers
 		if len(c.Workers) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,6 +184,21 @@ func TestATornLineIsKeptApart(t *testing.T) {
 	testkit.Must(t, l.Close())
 	if entries, torn := read(t, path); torn != 1 || events(entries) != "started stopped" {
 		t.Errorf("%d torn, %s", torn, events(entries))
+	}
+}
+
+// The page names every event.
+func TestEventsAreOnThePage(t *testing.T) {
+	page := string(testkit.Read(t, "../../docs/audit-log.md"))
+	constants := regexp.MustCompile(`(?m)^\t\w+ += "([a-z-]+)"`)
+	events := constants.FindAllStringSubmatch(string(testkit.Read(t, "entry.go")), -1)
+	for _, e := range events {
+		if !strings.Contains(page, "`"+e[1]+"`") {
+			t.Errorf("docs/audit-log.md does not have %s", e[1])
+		}
+	}
+	if len(events) < 20 {
+		t.Errorf("%d events in entry.go", len(events))
 	}
 }
 

@@ -38,7 +38,11 @@ const LeastFingerprint = 32
 func CheckFingerprint(told, fingerprint string, least int) error {
 	plain := strings.ToLower(strings.NewReplacer(" ", "", ":", "").Replace(told))
 	if len(plain) < least || len(plain) > len(fingerprint) || strings.Trim(plain, "0123456789abcdef") != "" {
-		return fmt.Errorf("%q is not a fingerprint; give at least the first %d hex digits", told, least)
+		want := fmt.Sprintf("at least the first %d of its %d hex digits", least, len(fingerprint))
+		if least == len(fingerprint) {
+			want = fmt.Sprintf("all its %d hex digits", least)
+		}
+		return fmt.Errorf("%q is not a fingerprint; give %s", told, want)
 	}
 	if !strings.HasPrefix(fingerprint, plain) {
 		return fmt.Errorf("the fingerprint is %s, not %s; do not continue, and find out whose key this is",

@@ -17,8 +17,9 @@ import (
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
-// ErrRefused means that the aggregator does not accept this node; a retry cannot help.
-var ErrRefused = errors.New("the aggregator refused this node")
+// ErrRefused means that the aggregator does not accept this node, or the node does not accept the aggregator's
+// certificate; a retry cannot help.
+var ErrRefused = errors.New("the node cannot join")
 
 // Run keeps the node connected to the aggregator until ctx ends: it dials, introduces itself, answers rounds, and
 // reconnects when the connection is lost. It returns nil when ctx ends, and an error matching [ErrRefused] if the

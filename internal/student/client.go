@@ -40,7 +40,7 @@ var (
 	// Config.Patience.
 	ErrFailed = errors.New("the aggregator failed to handle the request")
 	// ErrNotHeld: the aggregator lacks what the request needs, such as the sums of a selection; see Hold in [Asking].
-	ErrNotHeld = errors.New("the aggregator does not have what was asked for")
+	ErrNotHeld = errors.New("not found")
 	// ErrCertificate: this student's own certificate is no longer accepted.
 	ErrCertificate = errors.New("the certificate is not accepted")
 )

@@ -19,6 +19,8 @@ var (
 	failoverLimit = flag.Duration("failoverlimit", 8*time.Second,
 		"the longest time from a kill to the next released round; the default is what only the end of the "+
 			"lease could take")
+	failoverResults = flag.String("failoverresults", "",
+		"full path of a file to which TestFailover adds its result, a line of JSON")
 )
 
 // Leaders are killed one after the other, with the default lease, pauses and keepalives. Each time the other
@@ -80,15 +82,23 @@ func TestFailover(t *testing.T) {
 		took = append(took, time.Since(killed))
 	}
 	slices.Sort(took)
+	longest := took[len(took)-1]
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	t.Logf("leaders killed: %d; from kill -9 to the next released round: shortest %v, median %v, nine of ten within "+
 		"%v, longest %v",
-		len(took), round(took[0]), round(took[len(took)/2]), round(took[(len(took)*9+9)/10-1]),
-		round(took[len(took)-1]))
+		len(took), round(took[0]), round(took[len(took)/2]), round(took[(len(took)*9+9)/10-1]), round(longest))
 	t.Logf("the longest, from the kill: %s", slowest)
-	if longest := took[len(took)-1]; longest > *failoverLimit {
-		t.Errorf("%v, want at most %v: %v", longest, *failoverLimit, took)
+	o := clustertest.Outcome{Group: "failover", Case: fmt.Sprintf("%d kills", len(took)), Figures: map[string]float64{
+		"shortest": took[0].Seconds(), "median": took[len(took)/2].Seconds(),
+		"nine of ten within": took[(len(took)*9+9)/10-1].Seconds(), "longest": longest.Seconds()}}
+	for _, d := range took {
+		o.Seconds += d.Seconds()
 	}
+	if longest > *failoverLimit {
+		o.Failed = fmt.Sprintf("%v, want at most %v: %v", longest, *failoverLimit, took)
+		t.Error(o.Failed)
+	}
+	testkit.Must(t, o.AppendTo(*failoverResults))
 	student.signal(syscall.SIGSTOP) // so that the run is not over before etcd is away
 	standby.stop()
 	etcd.process.kill()

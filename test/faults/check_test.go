@@ -2,10 +2,10 @@ package faults
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,14 +244,9 @@ func eachLine(path string, each func(string)) error {
 	return lines.Err()
 }
 
-// summary lists all counts, sorted.
-func (h *happenings) summary() string {
+// counted returns all counts.
+func (h *happenings) counted() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var lines []string
-	for what, n := range h.counts {
-		lines = append(lines, fmt.Sprintf("%6d  %s", n, what))
-	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
-	return strings.Join(lines, "\n")
+	return maps.Clone(h.counts)
 }

@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -38,7 +36,8 @@ func TestFaults(t *testing.T) {
 	defer cancel()
 	c.startMembers(ctx)
 	auditor := c.audit()
-	d, err := newDrawer(ctx, c, drawFrom(t))
+	from := drawFrom(t)
+	d, err := newDrawer(ctx, c, from)
 	testkit.Must(t, err)
 	defer d.etcd.Close()
 	if d.short = faults == 0; d.short {
@@ -84,20 +83,14 @@ func TestFaults(t *testing.T) {
 	if t.Failed() {
 		c.showLogs()
 	}
-	var lines []string
-	for name, n := range counts {
-		lines = append(lines, fmt.Sprintf("%6d  %s", n, name))
+	o := c.outcome(counts, auditor.Found(), nodes)
+	o.Seed, o.Seconds = from, time.Since(began).Round(time.Second/10).Seconds()
+	if o.Failed == "" && t.Failed() {
+		o.Failed = "see what the test says"
 	}
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[8:], b[8:]) })
-	found, entries := auditor.Found(), 0
-	for _, of := range found.Ledgers {
-		entries += len(of)
-	}
-	t.Logf("%d aggregators, %d members of etcd, %d nodes with %d teachers. Faults:\n%6d  in all\n%s\nWhat came of "+
-		"them:\n%s\n%6d  releases charged, in %d ledger entries, read %d times; %v the longest time without one",
-		replicas, replicas, nodes, nodes*nodeTeachers, faults, strings.Join(lines, "\n"), c.told.summary(),
-		len(found.Releases), entries, found.Reads,
-		found.Longest.Round(time.Second/10))
+	testkit.Must(t, o.AppendTo(*results))
+	t.Logf("%d aggregators, %d members of etcd. What happened and came of it:\n%s", replicas, replicas,
+		listed(o.Figures))
 	if faults < 200 {
 		t.Log("the long variant: go test ./test/faults -run Faults -faults=200 -timeout 60m -v")
 	}

@@ -20,6 +20,7 @@ var (
 	nodeCount  = flag.Int("nodes", 0, "how many nodes there are; 0 takes 20 from 100 faults on, else 4")
 	loopback   = flag.Bool("loopback", false, "use no namespaces, and leave partitions of the network out")
 	keep       = flag.String("keep", "", "folder in which everything is left, for a look afterwards")
+	results    = flag.String("results", "", "full path of a file to which TestFaults adds its result, a line of JSON")
 )
 
 const (

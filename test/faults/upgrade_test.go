@@ -108,7 +108,7 @@ func TestUpgradeOneByOne(t *testing.T) {
 		c.showLogs()
 	}
 	t.Logf("every process was restarted in the middle of the run:\n%s\n%6d  releases charged",
-		c.told.summary(), auditor.Released())
+		listed(c.told.counted()), auditor.Released())
 }
 
 // variant copies the programs with another version in them, and returns their folder.

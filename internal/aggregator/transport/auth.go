@@ -77,7 +77,7 @@ func authorize(id certs.Identity, method string) error {
 	case id.Role == certs.RoleOperator && operators[method]:
 	case known && id.Role != role:
 		return fault.Deniedf("%s %q may not call %s; it is for certificates with role %s",
-			id.Role, id.Name, service, role)
+			id.Role, id.Name, strings.TrimPrefix(method, "/"), role)
 	case !known && service != healthpb.Health_ServiceDesc.ServiceName:
 		return fault.Errorf(codes.Unimplemented, "service %s is not available here", service)
 	}

@@ -23,7 +23,7 @@ overlap: 1
 # The total budget of all runs of the study. filter is gdp or rdp.
 budget: {epsilon: 1, delta: 1e-6, filter: gdp}
 # What runs may use: pipelines marginals, embed, pategan, gpate, dpgan; stages after training selections, fit,
-# sampled, quality.
+# sampled, relabel, quality. docs/config-study.md explains each field.
 pipelines: [marginals]
 stages: []
 # true: the aggregator sees only noisy totals, and not the sums of each site.

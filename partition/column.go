@@ -108,6 +108,11 @@ func AppendNumber(b []byte, v float64) []byte {
 // CellFault is a problem with a cell and its fixes, without the cell's value; see [InputError].
 type CellFault struct{ Problem, Fix, SchemaFix string }
 
+// in is the fault as an error about a row, and a column unless its name is empty.
+func (f *CellFault) in(row int, column string) *InputError {
+	return &InputError{Row: row, Column: column, Problem: f.Problem, Fix: f.Fix, SchemaFix: f.SchemaFix}
+}
+
 const (
 	fixCell     = "correct the cell"
 	fixKind     = "correct the column's kind in the schema"

@@ -64,13 +64,11 @@ func (t *Table) Append(cells []float64, unit string) error {
 	}
 	for i := range columns {
 		if fault := columns[i].checkCell(cells[i]); fault != nil {
-			return &InputError{Row: t.rows + 1, Column: columns[i].Name, Problem: fault.Problem, Fix: fault.Fix,
-				SchemaFix: fault.SchemaFix}
+			return fault.in(t.rows+1, columns[i].Name)
 		}
 	}
 	if fault := brokenFault(t.schema.Broken(cells)); fault != nil {
-		return &InputError{Row: t.rows + 1, Problem: fault.Problem, Fix: fault.Fix,
-			SchemaFix: fault.SchemaFix}
+		return fault.in(t.rows+1, "")
 	}
 	if unit != "" {
 		if t.schema.unit < 0 {
@@ -79,8 +77,7 @@ func (t *Table) Append(cells []float64, unit string) error {
 		c := &columns[t.schema.unit]
 		text, fault := c.ParseUnit(unit)
 		if fault != nil {
-			return &InputError{Row: t.rows + 1, Column: c.Name, Problem: fault.Problem, Fix: fault.Fix,
-				SchemaFix: fault.SchemaFix}
+			return fault.in(t.rows+1, c.Name)
 		}
 		unit = text
 	}

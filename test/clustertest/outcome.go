@@ -8,7 +8,7 @@ import (
 )
 
 // Outcome is a run of a test that measures, as a line of JSON. Its group, case, seed, figures, failure and seconds are
-// those of the logs that bench/results reads.
+// those of the logs that bench/figures reads.
 type Outcome struct {
 	Group   string             `json:"group"`
 	Case    string             `json:"case"`

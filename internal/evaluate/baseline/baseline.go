@@ -171,7 +171,7 @@ func Pairs(pairs []evaluate.PairTrend) *float64 {
 	return all.value()
 }
 
-// worse is the lower of two scores, of which nil is none.
+// worse is the lower of two scores; nil means that there is none.
 func worse(a, b *float64) *float64 {
 	if a == nil || b != nil && *b < *a {
 		return b

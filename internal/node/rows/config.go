@@ -33,10 +33,9 @@ type Records struct {
 	// SQL asks a PostgreSQL database for the site's rows, in place of Data.
 	SQL postgres.Config `yaml:"sql"`
 	// Stream reads the rows from the disk or the database for each question, instead of keeping them in memory, for
-	// tables of any size (docs/data-streams.md). The node writes the records of its
-	// teachers to the disk when a run trains (docs/data-streams.md#records-on-the-disk). It refuses boosting and
-	// weights by regression; from `sql` it answers only sums of all records (`marginals`, `embed`, the figure of
-	// quality). Default: false.
+	// tables of any size (docs/data-streams.md). The node writes the records of its teachers to the disk when a run
+	// trains (docs/data-streams.md#records-on-the-disk). It refuses boosting and weights by regression; from `sql` it
+	// answers only sums of all records (`marginals`, `embed`, the figure of quality). Default: false.
 	Stream bool `yaml:"stream"`
 	// SortedBy says that `data` is sorted. With `unit` it is sorted by the unit column, text by its bytes and numbers
 	// by size, several files as one table. A node that streams then needs no sort on the disk. It checks the order at

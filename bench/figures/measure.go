@@ -122,7 +122,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := &Rows{Data: s.Data, Teachers: s.Teachers, Theirs: s.Theirs}
+	rows := &Rows{Data: s.Data, Teachers: s.Teachers, Theirs: s.Theirs(s.Data)}
 	real, err := Average(ctx, train, test)
 	if err != nil {
 		return nil, err

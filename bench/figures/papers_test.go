@@ -24,7 +24,11 @@ func TestTablesAreComplete(t *testing.T) {
 			t.Errorf("table %+v", table)
 		}
 		for _, s := range table.Sets {
-			for _, x := range s.Theirs {
+			theirs := s.Theirs(s.Data)
+			if len(theirs) < 2 {
+				t.Errorf("%s: %d rows of figures", s.Data, len(theirs))
+			}
+			for _, x := range theirs {
 				if x.Who == "" || !(x.AUROC > 0 && x.AUROC <= 1) ||
 					!(x.AveragePrecision > 0 && x.AveragePrecision <= 1) {
 					t.Errorf("%s: %+v", s.Data, x)

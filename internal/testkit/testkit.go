@@ -35,8 +35,8 @@ func WaitTogether() {
 
 // Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper() // only here, because it takes long and tests of distributions call Must a million times
 		t.Fatal(err)
 	}
 }

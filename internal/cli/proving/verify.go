@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // Commands returns the commands of this package.
@@ -123,16 +122,6 @@ func verdict(found proof.Findings, worst proof.State) string {
 	return verdicts[worst]
 }
 
-// visible makes text from the files safe for a terminal, where it could overwrite a line that reports a failure.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
 func show(found proof.Findings, format string) error {
 	worst := found.Worst()
 	if format == "json" {
@@ -149,7 +138,7 @@ func show(found proof.Findings, format string) error {
 			if c.By != "" {
 				by = " (" + c.By + ")"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s%s\n", c.State, visible(c.What), visible(c.Says), visible(by))
+			fmt.Fprintf(w, "%s\t%s\t%s%s\n", c.State, text.Visible(c.What), text.Visible(c.Says), text.Visible(by))
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -27,6 +27,16 @@ func Line(s string) string {
 	}, Plain(s))
 }
 
+// Visible is foreign text whose characters can all be seen: U+FFFD replaces the others, and line ends and tabs.
+func Visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
 // PlainWriter applies [Plain] to what is written to it. Each write must end with a complete character.
 func PlainWriter(w io.Writer) io.Writer { return plainWriter{w} }
 

@@ -22,3 +22,13 @@ func TestPlain(t *testing.T) {
 	}
 	testkit.Same(t, "a line", "a [8m b c d", Line("a\x1b[8m\nb\tc\u2028d"))
 }
+
+// A file's name cannot overwrite a line that reports a failure.
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"synthetic.csv: 50 rows": "synthetic.csv: 50 rows",
+		"x\x1b[2K\r\ny":          "x\ufffd[2K\ufffd\ufffdy", "a\u202eb": "a\ufffdb",
+	} {
+		testkit.Same(t, in, want, Visible(in))
+	}
+}

@@ -53,7 +53,7 @@ def trained(program, tmp_path_factory):
                 schema = schema.read_text("utf-8") + CONSTRAINTS
             models[key] = conclave.fit(
                 table, schema, 1, delta=1e-5, pipeline=pipeline, rows=100, binary=program, evaluate={"hold_out": 0},
-                out=tmp_path_factory.mktemp("run") / "out", embed={"fit": {"steps": 150}})
+                out=tmp_path_factory.mktemp("run") / "out", embed={"fit": {"steps": 40}})
         return models[key]
 
     return train

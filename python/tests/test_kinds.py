@@ -37,7 +37,7 @@ def table():
 @pytest.mark.parametrize("pipeline", ["marginals", "embed"])
 def test_all_kinds(program, table, tmp_path, pipeline):
     model = conclave.fit(table, SCHEMA, 3, delta=1e-5, pipeline=pipeline, rows=10, out=tmp_path / "out", binary=program,
-                         evaluate={"hold_out": 0}, embed={"fit": {"steps": 100}})
+                         evaluate={"hold_out": 0}, embed={"fit": {"steps": 40}})
     rows = model.sample(4000, seed=1)
     assert [str(t) for t in rows.dtypes] == ["datetime64[ns]"] * 3 + ["category", "string", "Int64"]
     assert (rows.admitted.dt.dayofweek == 0).all() and (rows.left.dropna().dt.hour == 0).all()

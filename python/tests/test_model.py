@@ -87,7 +87,8 @@ def test_images(program, tmp_path):
         {"name": "p", "kind": "integer", "lower": 0, "upper": 255, "repeat": 64},
         {"name": "digit", "kind": "categorical", "categories": ["0", "1"]}]}
     model = conclave.fit(path, schema, 5, delta=1e-4, rows=20, out=tmp_path / "out", binary=program,
-                         embed={"fit": {"steps": 5, "batch": 20}, "student": {"hidden": 4}})
+                         embed={"fit": {"steps": 5, "batch": 20}, "student": {"hidden": 4}},
+                         relabel={"directions": 20})
     assert model._fields["generator"]["kind"] == "convolution" and model._drawer is None
     assert model.schema.image == {"height": 8, "width": 8, "channels": 1}
     rows = model.sample(30, where={"digit": 1}, seed=1)

@@ -100,7 +100,7 @@ func plainDistance(tables []marginals.Table, records float64) (sum float64) {
 // ones and the hardest case; there it contains the distance in most cases. The estimate is far closer to it
 // than the plain distance.
 func TestIntervalsCover(t *testing.T) {
-	const times = 10
+	const times = 6
 	all, covered, plain, mine := 0, 0, 0.0, 0.0
 	for name, of := range spreads {
 		for _, noise := range []float64{0.0005, 0.002, 0.008, 0.03} {

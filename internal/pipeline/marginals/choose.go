@@ -17,6 +17,7 @@ type released struct {
 	forbidden    []forbidden
 	empty        [][]bool // by pair, its cells that count as empty; nil for a pair without any
 	label        int      // its place, -1 for none
+	pooled       bool     // the pairs with the label may be taken all together, see withLabel
 	records      float64
 	maxSize      int  // of the model, in cells
 	steps        int  // largest number in a fit
@@ -72,10 +73,14 @@ func (r *released) fit(ctx context.Context) (model *tree.Tree, sets [][]int, err
 // withLabel returns the pairs with the label whose gap is larger than the expected noise, the smallest tables
 // first, as long as there is room. Many uses of the rows predict the label. A gap between a column and the
 // label can be lost in the noise of every single pair, and still be clear over all pairs.
+//
+// If the pairs do not stand out even together, pairs beyond the noise are mostly those that noise has enlarged. All
+// are then taken, so that their errors cancel out.
 func (r *released) withLabel(model *tree.Tree, in []bool) (sets [][]int) {
 	var order []int
+	all := r.pooled && !r.standOut(model)
 	for i, m := range r.pairs {
-		if slices.Contains(m.Columns, r.label) && r.beyond(model, m) > 0 {
+		if slices.Contains(m.Columns, r.label) && (all || r.beyond(model, m) > 0) {
 			order = append(order, i)
 		}
 	}
@@ -87,6 +92,23 @@ func (r *released) withLabel(model *tree.Tree, in []bool) (sets [][]int) {
 		}
 	}
 	return sets
+}
+
+// standOut tells whether the pairs with the label differ from the model by more than noise, taken together: whether
+// their squared distances, in variances of the noise, exceed the expected sum by two of its standard deviations.
+func (r *released) standOut(model *tree.Tree) bool {
+	excess, cells := 0.0, 0.0
+	for _, m := range r.pairs {
+		if !slices.Contains(m.Columns, r.label) {
+			continue
+		}
+		for i, p := range m.Table(model.Pair(m.Columns[0], m.Columns[1])) {
+			off := r.records*p - m.Counts[i]
+			excess += off*off/m.Variance - 1
+		}
+		cells += float64(len(m.Counts))
+	}
+	return excess > 2*math.Sqrt(2*cells) // each term has variance 2 if it is noise
 }
 
 // rare is how much less likely cells that count as empty become, as a logarithm.

@@ -66,6 +66,62 @@ func TestFewRecordsHaveLargerCells(t *testing.T) {
 	}
 }
 
+func TestColumnsGetMoreOfFewRecordsWithoutClasses(t *testing.T) {
+	for _, c := range []struct {
+		columns          float64
+		records, classes int
+		want             float64
+	}{{0, 0, 1, 0.3}, {0, 2001, 1, 0.3}, {0, 2000, 1, 0.45}, {0, 2000, 2, 0.3}, {0.2, 2000, 1, 0.2}} {
+		o := DefaultOptions()
+		o.Columns = c.columns
+		testkit.Must(t, o.Validate())
+		if got := o.chosen(c.records, c.classes).Columns; got != c.want {
+			t.Errorf("columns %v, %d records, %d classes: a share of %v, want %v", c.columns, c.records, c.classes,
+				got, c.want)
+		}
+	}
+}
+
+// If the pairs with the label are noise together, the model takes all of them. If one stands out far enough, it takes
+// only those beyond the noise. A label without classes has only those too.
+func TestPairsOfALabelAreTakenTogether(t *testing.T) {
+	const columns, deviation, records = 20, 5.0, 1000.0
+	for name, c := range map[string]struct {
+		strong float64 // the excess of one pair's table
+		pooled bool
+		all    bool
+	}{
+		"noise alone":         {0, true, true},
+		"one pair stands out": {100, true, false},
+		"no classes":          {0, false, false},
+	} {
+		rng := rand.New(rand.NewPCG(3, 1))
+		r := &released{label: 0, pooled: c.pooled, records: records, maxSize: 1 << 10, steps: 50}
+		for i := range columns {
+			r.sizes = append(r.sizes, 2)
+			r.alone = append(r.alone, tree.Measured{Columns: []int{i}, Counts: []float64{500, 500}, Variance: 1})
+			if i == 0 {
+				continue
+			}
+			m := tree.Measured{Columns: []int{0, i}, Variance: deviation * deviation}
+			for cell := range 4 {
+				count := records/4 + deviation*rng.NormFloat64()
+				if i == 1 && (cell == 0 || cell == 3) {
+					count += c.strong
+				}
+				m.Counts = append(m.Counts, count)
+			}
+			r.pairs = append(r.pairs, m)
+		}
+		model := r.build(nil)
+		model.Fit(r.records, r.alone, r.steps)
+		sets := r.withLabel(model, make([]bool, len(r.pairs)))
+		if all := len(sets) == columns-1; all != c.all || len(sets) == 0 {
+			t.Errorf("%s: %d of %d pairs are taken", name, len(sets), columns-1)
+		}
+	}
+}
+
 // If noise leaves no room for tables of all pairs, the pairs with the label are counted, and the rows keep the
 // dependence of a number on it. With more records all pairs are counted.
 func TestFewRecordsAreAskedForTheLabel(t *testing.T) {

@@ -131,7 +131,9 @@ func (s *student) question(g grid, number int) (err error) {
 
 // released returns the tables of the releases so far, in the smallest cells.
 func (s *student) released(fine []fineColumn, g grid) *released {
-	r := &released{forbidden: s.t.forbidden(fine, g.columns, g.of), label: s.t.labelPlace(),
+	label := s.t.labelPlace()
+	r := &released{forbidden: s.t.forbidden(fine, g.columns, g.of), label: label,
+		pooled:  label >= 0 && !isNumber(g.columns[label].of),
 		records: sumOf(fine[0].records), maxSize: s.t.o.Size, steps: s.t.o.Steps}
 	for i, c := range g.columns {
 		r.sizes = append(r.sizes, c.n)

@@ -23,7 +23,8 @@ type Options struct {
 	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`
 	// Columns is the share of the squared budget that the first sum costs; the other two sums divide the rest equally.
-	// More gives better cells and better single columns, less gives better pairs.
+	// More gives better cells and better single columns, less gives better pairs: 0 takes 0.45 if the schema has no
+	// classes and `privacy.records` is at most 2,000, otherwise 0.3.
 	Columns float64 `yaml:"columns"`
 	// Fine is the largest number of cells that a number has in the first sum. Noise hides small cells if records are
 	// few: 0 takes 64 if `privacy.records` is at most 2,000, otherwise 256, and at least `cells`.
@@ -43,16 +44,27 @@ const (
 	// manyCells and fewCells are the cells of a number in the first sum with many and with few records.
 	manyCells = 256
 	fewCells  = 64
+	// mostColumns and fewColumns are the shares of the first sum. With few records and no classes to predict, noise in
+	// single columns limits the rows, so these get more.
+	mostColumns = 0.3
+	fewColumns  = 0.45
 	// fewRecords is the largest public number of records that counts as few.
 	fewRecords = 2_000
 )
 
-// chosen returns the options with the cells of the first sum chosen, if they are unset. The number of records is
-// the public one of the run, 0 if it has none.
-func (o Options) chosen(records int) Options {
+// chosen returns the options with the share and the cells of the first sum chosen, if they are unset. The number of
+// records is the public one of the run, 0 if it has none; a schema without classes has 1.
+func (o Options) chosen(records, classes int) Options {
+	few := records > 0 && records <= fewRecords
+	if o.Columns == 0 {
+		o.Columns = mostColumns
+		if few && classes == 1 {
+			o.Columns = fewColumns
+		}
+	}
 	if o.Fine == 0 {
 		o.Fine = manyCells
-		if records > 0 && records <= fewRecords {
+		if few {
 			o.Fine = fewCells
 		}
 		o.Fine = max(o.Fine, o.Cells)
@@ -60,16 +72,18 @@ func (o Options) chosen(records int) Options {
 	return o
 }
 
-// DefaultOptions choose the cells by the number of records.
+// DefaultOptions choose the share and the cells of the first sum by the number of records.
 func DefaultOptions() Options {
-	return Options{Quorum: 0.9, Deadline: 60, Columns: 0.3, Cells: 32, Size: 1 << 17, Steps: 300}
+	return Options{Quorum: 0.9, Deadline: 60, Cells: 32, Size: 1 << 17, Steps: 300}
 }
 
 // Validate reports every option that cannot work.
 func (o Options) Validate() error {
 	c := pipeline.NewChecks("marginals")
 	c.Rounds(o.Quorum, o.Deadline)
-	c.Between("columns", o.Columns, 0.01, 0.9)
+	if o.Columns != 0 {
+		c.Between("columns", o.Columns, 0.01, 0.9)
+	}
 	if o.Fine != 0 {
 		c.Between("fine", float64(o.Fine), 2, 4096)
 		c.Check(o.Cells <= o.Fine, "cells: %d are more than the %d of fine; lower it", o.Cells, o.Fine)

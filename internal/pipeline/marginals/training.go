@@ -18,7 +18,7 @@ type training struct {
 }
 
 func newTraining(o pipeline.Options, p pipeline.Problem) pipeline.Training {
-	return &training{o.(*Options).chosen(p.Records), p}
+	return &training{o.(*Options).chosen(p.Records, p.Classes), p}
 }
 
 func (t *training) Chosen() any { return t.o }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 func bundleCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func bundle(from, out, format string) error {
 			Out   string `json:"out"`
 		}{found.Run, len(b), out})
 	}
-	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
+	fmt.Printf("%s: %s of run %s\n", out, text.Several(len(b), "file"), found.Run)
 	fmt.Println("the recipient checks it with: conclave verify", out, "--authority ca.crt")
 	if own := proof.OwnAuthority(from); own != "" {
 		fmt.Printf("this run on one machine has an authority of its own: give the recipient %s as well, by another "+

@@ -362,7 +362,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, r, OK, "tls", "has a valid aggregator certificate")
 	found(t, r, OK, "clock", "")
 	found(t, r, OK, "leader", "answers nodes")
-	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; 0 teachers")
+	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; teachers connected: 0")
 
 	// A standby that does not listen is not a problem.
 	leader := p.address

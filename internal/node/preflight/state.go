@@ -152,9 +152,10 @@ func (c *checker) checkPolicy() {
 			"epsilon %.4g of %g is spent, by filter %s, and nothing is left",
 			status.EpsilonCounted, d.Epsilon, d.Filter)
 	default:
-		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, by filter %s, with room for a run "+
+		c.ok("site ledger", "%s; epsilon %.4g of %g is spent at delta %g, by filter %s, with room for a run "+
 			"of epsilon %.4g",
-			status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
+			text.Several(status.Entries, "entry"), status.EpsilonCounted, d.Epsilon, d.Delta,
+			d.Filter, status.EpsilonLeft)
 	}
 	for _, run := range status.Runs {
 		if run.State == sitepolicy.StateWaiting {

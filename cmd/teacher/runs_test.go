@@ -135,7 +135,8 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		`"strength":"strong"`, `"epsilon_left_after":`}, "runs", "asked", "--format", "json")
 	says([]string{"is denied by "}, "deny", "asked")
 	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, " +
-		"together at most epsilon 0.5; the cost so far, of 0 answers: 0\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
+		"together at most epsilon 0.5; the cost so far, of 0 answers: 0\n"},
+		"approve", "lab-2027", "--student", "lab", "--pipelines",
 		"embed", "--epsilon", "0.5",
 		"--as", signed("ann")[3], "--key", signed("ann")[5])
 	says([]string{"in advance, lab-2027 (spec "}, "runs")

@@ -164,7 +164,8 @@ func (c *checker) checkPolicy() {
 	for _, run := range status.Runs {
 		if run.State == sitepolicy.StateWaiting {
 			c.add("approvals", Warning,
-				"teacher approve --config "+text.ShellWord(c.o.Config)+" "+run.Run+", or teacher deny", "run %s waits for an approval", run.Run)
+				"teacher approve --config "+text.ShellWord(c.o.Config)+" "+run.Run+", or teacher deny",
+				"run %s waits for an approval", run.Run)
 		}
 	}
 }

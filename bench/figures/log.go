@@ -35,6 +35,8 @@ type Line struct {
 	Processor float64  `json:"seconds_processor,omitempty"`
 	Failed    string   `json:"failed,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
+	// Machine is the operating system, the number of cores and the version of Go, in logs of tests.
+	Machine string `json:"machine,omitempty"`
 }
 
 // Fail records an error, if there is one.

@@ -19,7 +19,7 @@ var layout string
 var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
 	"bench/tables/marginals.md": "marginals", "docs/marginals.md": "measured",
-	"docs/relabel.md": "relabel",
+	"docs/relabel.md": "relabel", "docs/faults.md": "faults",
 }
 
 // sources are what rows of tables come from: their name on the page, and their case in the log.
@@ -85,7 +85,11 @@ func (p *page) write() (map[string]string, error) {
 		"real": func(log, group, figure string) value {
 			return measured(p.logs, log, group, RealRows, figure, false)
 		},
-		"once":      func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
+		"once": func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
+		"one": func(log, group, name, figure string) value {
+			return once(p.logs, log, group, name, figure)
+		},
+		"machine":   func(log, group string) string { return machine(p.logs[log], group) },
 		"seconds":   func(log, group, name string) string { return seconds(p.logs[log], group, name) },
 		"processor": func(log, group, name string) string { return processor(p.logs[log], group, name) },
 		"failures":  func(log string) []string { return failures(p.logs[log]) },

@@ -70,8 +70,8 @@ func TestMeasured(t *testing.T) {
 // Figures without their spread.
 func TestShortFigures(t *testing.T) {
 	known, unknown := value{mean: 12.3456, spread: 1, seeds: 3}, value{}
-	got := []string{known.Mean(), known.Tenths(), unknown.Mean(), unknown.Tenths()}
-	if want := []string{"12.346", "12.3", "–", "–"}; !slices.Equal(got, want) {
+	got := []string{known.Mean(), known.Tenths(), known.Whole(), unknown.Mean(), unknown.Tenths(), unknown.Whole()}
+	if want := []string{"12.346", "12.3", "12", "–", "–", "–"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -62,6 +62,14 @@ func (v value) Tenths() string {
 	return fmt.Sprintf("%.1f", v.mean)
 }
 
+// Whole is a count.
+func (v value) Whole() string {
+	if v.seeds == 0 {
+		return v.String()
+	}
+	return fmt.Sprintf("%.0f", v.mean)
+}
+
 // measured is a figure of a case over its seeds; unknown if there are too few. Real rows are the same for all
 // seeds.
 func measured(logs map[string][]*Line, log, group, name, figure string, null bool) value {
@@ -121,6 +129,16 @@ func meanSeconds(log []*Line, group, name string, of func(*Line) float64) string
 		return "–"
 	}
 	return fmt.Sprintf("%.0f", stat.Mean(all, nil))
+}
+
+// machine says on what the runs of a group were measured; empty in logs that do not have it.
+func machine(log []*Line, group string) string {
+	for _, o := range log {
+		if o.Group == group {
+			return o.Machine
+		}
+	}
+	return ""
 }
 
 // failures says which runs of a log failed, how often and why.

@@ -75,6 +75,19 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// The tables of pages are those of rows.jsonl.
+func TestPagesShowTheLog(t *testing.T) {
+	var out strings.Builder
+	testkit.Must(t, showRows(&out, "rows.jsonl"))
+	for _, page := range []string{"README.md", filepath.Join("..", "..", "docs", "data-streams.md")} {
+		_, shown, begins := strings.Cut(string(testkit.Read(t, page)), "show -->\n")
+		shown, _, ends := strings.Cut(shown, "\n<!-- /")
+		if !begins || !ends || !strings.Contains(out.String(), shown) {
+			t.Errorf("%s shows other figures than: go run ./bench/parts rows show bench/parts/rows.jsonl", page)
+		}
+	}
+}
+
 // Each kind of work but the sums, on a table of persons, and one that there is not.
 func TestMeasureKnowsItsWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "table.parquet")

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/dryrun"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
@@ -124,7 +125,7 @@ func showDryRun(r *dryrun.Report) error {
 		}
 		fmt.Printf("\n%s: %d x %s of at most %d bytes\n", q.Kind, q.Times, q.Message, q.Bytes)
 		fmt.Printf("  %s\n  seen without noise by: %s\n", q.Content, q.SeenBy)
-		fmt.Printf("  charged %d times: %s, epsilon %.4g together\n", q.Charged, charges, q.EpsilonAll)
+		fmt.Printf("  charged %s: %s, epsilon %.4g together\n", text.Several(q.Charged, "time"), charges, q.EpsilonAll)
 		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
 	fmt.Printf("\ntotal: epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/preflight"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/study/enroll"
 	"github.com/conclave-dp/conclave/internal/study/kit"
 	"github.com/conclave-dp/conclave/internal/study/roster"
@@ -188,11 +189,11 @@ func finish(ctx context.Context, s *enroll.Site, r *enroll.Standing, before bool
 	showReport(report)
 	if !report.OK {
 		return &cli.ExitError{Code: 1, Err: fmt.Errorf("%s has joined, but its node cannot start yet: fix the "+
-			"problems above, and check again with teacher preflight --config %s", s.Site, s.NodeFile())}
+			"problems above, and check again with teacher preflight --config %s", s.Site, text.ShellWord(s.NodeFile()))}
 	}
 	fmt.Printf("\n%s has joined study %s; its policy is in %s\nnext:\n  teacher --config %s\n", s.Site, s.Study.Name,
-		s.PolicyFile(), s.NodeFile())
+		s.PolicyFile(), text.ShellWord(s.NodeFile()))
 	fmt.Printf("when a run waits for approval, read what it asks for, then approve it:\n"+
-		"  teacher runs --config %[1]s RUN\n  teacher approve --config %[1]s RUN\n", s.NodeFile())
+		"  teacher runs --config %[1]s RUN\n  teacher approve --config %[1]s RUN\n", text.ShellWord(s.NodeFile()))
 	return nil
 }

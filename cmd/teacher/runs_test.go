@@ -117,7 +117,7 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 			"one release (2 x 20)\n",
 		"seen before noise is added by: only the aggregator",
 		"  the site's limit is epsilon 3: room for a run of 3 now, and of ",
-		"guessing right whether one record was in the data", "  pipelines  met  allowed: embed\n",
+		"guessing right whether the data contains one record", "  pipelines  met  allowed: embed\n",
 	}, "runs", "asked")
 	says([]string{
 		"study: Heart failure (heart), ends on 2199-06-30 (UTC)\n  its purpose: Teaching\n" +
@@ -135,8 +135,8 @@ func TestTwoPersonsApproveWithTheirKeys(t *testing.T) {
 		`"strength":"strong"`, `"epsilon_left_after":`}, "runs", "asked", "--format", "json")
 	says([]string{"is denied by "}, "deny", "asked")
 	says([]string{"in advance, lab-2027 (spec ", "is waiting (1 of 2): runs of lab, pipelines embed, purpose -, " +
-		"together at most epsilon 0.5; 0 answers have cost 0 so " +
-		"far\n"}, "approve", "lab-2027", "--student", "lab", "--pipelines",
+		"together at most epsilon 0.5; the cost so far, of 0 answers: 0\n"},
+		"approve", "lab-2027", "--student", "lab", "--pipelines",
 		"embed", "--epsilon", "0.5",
 		"--as", signed("ann")[3], "--key", signed("ann")[5])
 	says([]string{"in advance, lab-2027 (spec "}, "runs")

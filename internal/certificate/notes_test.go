@@ -27,7 +27,7 @@ func TestMechanismsAreTheirEvents(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	_, c, _ := example(t)
-	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "one record was in the data") ||
+	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "the data contains one record") ||
 		!strings.Contains(c.Notes[0], "From epsilon and delta alone, the bound is 73.1%") {
 		t.Errorf("the notes are %q", c.Notes)
 	}

@@ -2,9 +2,12 @@ package console
 
 import (
 	"html/template"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 // functions are the functions for templates.
@@ -20,7 +23,7 @@ var functions = template.FuncMap{
 	},
 	"add":   func(a, b int) int { return a + b },
 	"class": func(state string) string { return strings.ReplaceAll(state, " ", "-") },
-	"bytes": Bytes,
+	"bytes": Bytes, "several": several,
 }
 
 // When formats an RFC 3339 time for people, to the minute; a dash if it is invalid.
@@ -30,6 +33,15 @@ func When(at string) string {
 		return "–"
 	}
 	return t.UTC().Format("2006-01-02 15:04") + " UTC"
+}
+
+// several counts things. The number may be of any integer type, as those of messages are.
+func several(n any, thing string) string {
+	v := reflect.ValueOf(n)
+	if v.CanUint() {
+		return text.Several(v.Uint(), thing)
+	}
+	return text.Several(v.Int(), thing)
 }
 
 // Bytes formats a number of bytes for people.

@@ -19,7 +19,7 @@ import (
 
 var loopback = []string{"127.0.0.1"}
 
-// open begins a stream that goes on until something ends it.
+// open starts a stream that lasts until something ends it.
 func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -222,7 +222,7 @@ func TestADPGANRunNeedsItsCheckpoint(t *testing.T) {
 }
 
 // With noise set by hand the labels may not fit the budget. The run ends before it exceeds the budget and publishes
-// what it learned, also if it is stopped between the refusal and its end.
+// what it learned, even if it is stopped between the refusal and its end.
 func TestARunEndsWhenItsBudgetIsUsed(t *testing.T) {
 	t.Parallel()
 	spec, _, out := begin(t, strings.Replace(runOn("table.csv", votes), "labels: 64,", "labels: 640, noise: 30,", 1))

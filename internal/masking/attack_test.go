@@ -46,7 +46,7 @@ func bytesOf(v []int64) (raw []byte) {
 // known are the seeds that an adversary has, by what they are named.
 type known map[string][seedBytes]byte
 
-// learn takes in what survivors reveal of an attempt.
+// learn records what the survivors of an attempt reveal.
 func (k known) learn(t *Terms, survivors []string, revealed []*conclavev1.Revealed) {
 	for i, site := range survivors {
 		k[site] = [seedBytes]byte(revealed[i].Own)
@@ -90,8 +90,8 @@ func (r *run) reveal(t *Terms, among ...int) (all []*conclavev1.Revealed) {
 	return all
 }
 
-// Attempts at one round that open with others in the sum give an aggregator seeds of every pair. None of them opens a
-// single answer of another attempt, nor the total of one that nobody agreed to.
+// Attempts at one round that open with other members in the sum give an aggregator seeds of every pair. None of them
+// opens a single answer of another attempt, nor the total of one that nobody agreed to.
 func TestEarlierAttemptsOpenNothing(t *testing.T) {
 	const entries = 1 << 13
 	r := newRun(t, 3, 2, 0)

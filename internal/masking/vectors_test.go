@@ -68,7 +68,7 @@ type pairVector struct {
 	Second string `json:"second"`
 	// Seed is that of the mask of two partners.
 	Seed octets `json:"seed,omitempty"`
-	// FirstTags is the key of the tags of the first for the second, SecondTags that of the other way.
+	// FirstTags is the key of the tags that the first member makes for the second; SecondTags is the reverse.
 	FirstTags  octets `json:"first_tags"`
 	SecondTags octets `json:"second_tags"`
 }

@@ -73,7 +73,8 @@ func newBudgetChart(rounds []Round, epsilon float64) *budgetChart {
 		c.Ticks = append(c.Ticks, tick{Y: y(e), Text: text.Figure(e)})
 	}
 	c.FirstRound, c.LastRound = fmt.Sprintf("round %d", rounds[0].Round), fmt.Sprintf("round %d", last.Round)
-	c.Summary = fmt.Sprintf("Spent epsilon over %d rounds, rising to %.4g of %s.", len(rounds), last.EpsilonSpent,
+	c.Summary = fmt.Sprintf("Spent epsilon over %s, rising to %.4g of %s.",
+		text.Several(len(rounds), "round"), last.EpsilonSpent,
 		text.Figure(epsilon))
 	return c
 }

@@ -81,6 +81,19 @@ func (d *Dataset) permitsMasks(s Spec, own string) *Refusal {
 		d.Name, shortList(strange))}
 }
 
+// MostMembers is the largest number of members that the peers allow a masked run of a site; 0 without peers, which
+// leaves the number open.
+func (d *Dataset) MostMembers(own string) int {
+	if len(d.Peers) == 0 {
+		return 0
+	}
+	n := len(d.Peers)
+	if known, _ := d.peer(own); !known {
+		n++
+	}
+	return n
+}
+
 // masksAllowed describes what the rules about masks allow.
 func (d *Dataset) masksAllowed() string {
 	if !d.Masked {

@@ -37,7 +37,7 @@ func (s *Study) Words() string {
 		{"contact", s.Contact},
 		{"until", s.Expires},
 		{"dataset", fmt.Sprintf("%s; protected unit: one %s, which %s", s.Dataset, s.Unit, apart)},
-		{"sites", fmt.Sprintf("%s; %d teachers at each", strings.Join(s.Sites, ", "), s.Teachers)},
+		{"sites", fmt.Sprintf("%s; teachers at each: %d", strings.Join(s.Sites, ", "), s.Teachers)},
 		{"students", strings.Join(s.Students, ", ")},
 		{"may be asked", "pipelines " + strings.Join(s.Pipelines, ", ") + "; " + stages},
 		{"budget", fmt.Sprintf("epsilon %g at delta %g, for all runs together", s.Budget.Epsilon, s.Budget.Delta)},

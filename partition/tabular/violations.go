@@ -110,7 +110,7 @@ func (v *Violations) heading() string {
 	return strings.Join(parts, "; ") + ":"
 }
 
-// Where names the column, how often, what, and in which rows, but not how to fix it.
+// Where says in which column and rows a problem occurs, how often, and what it is, but not how to fix it.
 func (f *Violation) Where() string {
 	where := "whole rows"
 	if f.Column != "" {

@@ -154,7 +154,7 @@ def _renamed(folder: Path, framed: bool) -> Dict[str, str]:
     rows = {f"{data}, line 1,": "the DataFrame,", f"{data}, line 1:": "the DataFrame:", str(data): "the DataFrame",
             "start the file with a header line": "rename its columns", "from the file": "from the DataFrame",
             "to the file": "to the DataFrame"}
-    return {f"{folder / 'run.yaml'}: ": "", str(folder / "schema.yaml"): "the schema", **(rows if framed else {})}
+    return {str(folder / "run.yaml"): "run.yaml", str(folder / "schema.yaml"): "the schema", **(rows if framed else {})}
 
 
 def _hint(table: pd.DataFrame, message: str) -> str:

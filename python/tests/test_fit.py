@@ -121,7 +121,8 @@ def test_a_folder_for_temporary_files_is_named(program, capsys, tmp_path, monkey
     ({"table": table().assign(age=200)}, 'column "age"'),
     ({"table": table().drop(columns="sex")}, '"sex"'),
     ({"schema": {"columns": [{"name": "age", "kind": "number"}]}}, 'unknown kind "number"'),
-    ({"marginals": {"cels": 3}}, "cels"),
+    ({"marginals": {"cels": 3}}, "run.yaml: "),
+    ({"cels": 3}, "run.yaml: "),
     ({"table": table().set_index("sex")}, 'the DataFrame, column "sex": the column is missing from the header; add it '
      "to the DataFrame, or remove it from the schema if no other site uses it; the DataFrame has it as its index: use "
      "table.reset_index()"),

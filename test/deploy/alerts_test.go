@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -39,8 +41,11 @@ func sources(t *testing.T, dirs ...string) string {
 var etcdMetrics = []string{"etcd_server_has_leader", "etcd_mvcc_db_total_size_in_bytes",
 	"etcd_server_quota_backend_bytes"}
 
+// clusterMetrics are those of kube-state-metrics about the CronJob of backups, which alerts use.
+var clusterMetrics = []string{"kube_cronjob_status_last_successful_time", "kube_cronjob_created"}
+
 var (
-	metricName = regexp.MustCompile(`\b(conclave|etcd)_[a-z_]+`)
+	metricName = regexp.MustCompile(`\b(conclave|etcd|kube)_[a-z_]+`)
 	matcher    = regexp.MustCompile(`\{([a-z]+)(=~|!~|!=|=)"([^"]*)"\}`)
 	grouping   = regexp.MustCompile(`(?:by|on) \(([a-z, ]+)\)`)
 )
@@ -50,7 +55,9 @@ func TestAlerts(t *testing.T) {
 	code := sources(t, "../../internal/aggregator", "../../internal/node", "../../internal/monitor")
 	document := string(testkit.Read(t, "../../docs/alerts.md")) + string(testkit.Read(t, "../../docs/metrics.md"))
 	var rules *monitoringv1.PrometheusRule
+	jobs := map[string]*batchv1.CronJob{}
 	for _, s := range sets(t) {
+		maps.Copy(jobs, find[*batchv1.CronJob](s))
 		for _, r := range find[*monitoringv1.PrometheusRule](s) {
 			rules = r
 		}
@@ -79,7 +86,7 @@ func TestAlerts(t *testing.T) {
 			}
 			for _, name := range names {
 				name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
-				if slices.Contains(etcdMetrics, name) {
+				if slices.Contains(etcdMetrics, name) || slices.Contains(clusterMetrics, name) {
 					continue
 				}
 				if !strings.Contains(code, `"`+name+`"`) {
@@ -90,6 +97,12 @@ func TestAlerts(t *testing.T) {
 				}
 			}
 			for _, m := range matcher.FindAllStringSubmatch(expression, -1) {
+				if m[1] == "cronjob" {
+					if jobs[m[3]] == nil {
+						t.Errorf("%s: no overlay has the CronJob %s", rule.Alert, m[3])
+					}
+					continue
+				}
 				if m[1] != "job" && !strings.Contains(code, `"`+m[1]+`"`) {
 					t.Errorf("%s: no metric has the label %s", rule.Alert, m[1])
 				}

@@ -62,7 +62,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (p *process) kill() {
 	if !p.ended() {
 		_ = p.Cmd.Process.Kill()

@@ -114,14 +114,6 @@ func printTelling(t meaning.Telling, g meaning.Guarantee) {
 	}
 }
 
-// count writes a number of things.
-func count(n int64, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}
-
 func figure(epsilon *float64) string {
 	if epsilon == nil {
 		return "no figure"

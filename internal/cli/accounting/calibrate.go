@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 type calibrated struct {
@@ -167,14 +168,14 @@ func printCalibrated(c calibrated, classes int, survive float64) {
 	e := c.Event
 	queries := max(e.Count, e.Asked)
 	name, noise := noiseOf(&e)
-	fmt.Printf("%s: %s with %s %.9g", e.Kind, count(queries, "query", "queries"), name, *noise)
+	fmt.Printf("%s: %s with %s %.9g", e.Kind, text.Several(queries, "query"), name, *noise)
 	if e.Kind == privacy.ConfidentGNMax {
 		fmt.Printf(" and sigma1 %.9g, all answered", e.Sigma1)
 	}
 	fmt.Printf("\ncost epsilon %.9g of %g at delta %g (%s)\n", c.Claim.Epsilon, c.Epsilon, c.Delta, c.Claim.Accountant)
 	printTelling(c.Telling, meaning.Guarantee{Epsilon: c.Epsilon, Delta: c.Delta})
 	if c.Unanimous != nil {
-		fmt.Printf("a unanimous vote of %d classes survives with probability %g if there are at least %d teachers\n",
-			classes, survive, *c.Unanimous)
+		fmt.Printf("a unanimous vote of %d classes survives with probability %g if there are at least %s\n",
+			classes, survive, text.Several(*c.Unanimous, "teacher"))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/privacy/meaning"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 func ledgerCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func verify(path, certificatePath, format string) error {
 	if format == "json" {
 		return printVerification(v, stated, unknown)
 	}
-	fmt.Printf("%s is valid: %d entries, head %s\n", path, v.Entries, v.Head)
+	fmt.Printf("%s is valid: %s, head %s\n", path, text.Several(v.Entries, "entry"), v.Head)
 	fmt.Printf("dataset %s, unit %s%s: all runs spent epsilon %.6f (%s)\n",
 		v.Dataset, v.Unit, meaning.At(v.Budget.Overlap), v.Price.Epsilon, v.Price.Accountant)
 	used, filter, err := filtered(v)
@@ -90,9 +91,9 @@ func verify(path, certificatePath, format string) error {
 		if !r.Closed {
 			state += ", still open"
 		}
-		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %d releases, %d of %d queries answered%s\n",
+		fmt.Printf("run %s: epsilon %.6f of %g at delta %g (%s), %s, %d of %s answered%s\n",
 			name, r.Price.Epsilon, r.Budget.Epsilon, r.Budget.Delta, r.Price.Accountant,
-			r.Releases, r.Answered, r.Queries, state)
+			text.Several(r.Releases, "release"), r.Answered, text.Several(r.Queries, "query"), state)
 		printMasked(name, r.Masked)
 	}
 	if certificatePath != "" {

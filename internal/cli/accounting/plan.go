@@ -72,14 +72,14 @@ func printForecast(f *run.Forecast) {
 		fmt.Printf("run %s: one noisy sum of public features, %d numbers\n", f.Run, f.Embedding)
 		fmt.Println("releases:")
 	case f.Planned && f.Unanimous == 0:
-		fmt.Printf("run %s: %d noisy sums of %d numbers each, all planned before the first\n",
-			f.Run, f.Rounds, f.Queries/max(1, f.Rounds))
+		fmt.Printf("run %s: %s of %d numbers each, all planned before the first\n",
+			f.Run, text.Several(f.Rounds, "noisy sum"), f.Queries/max(1, f.Rounds))
 		fmt.Println("releases:")
 	default:
 		if p, _ := pipelines.Named(f.Pipeline); p.Teachers {
-			fmt.Printf("run %s: %s in %s to %s\n", f.Run, count(int64(f.Queries), "query", "queries"),
+			fmt.Printf("run %s: %s in %s to %s\n", f.Run, text.Several(f.Queries, "query"),
 				text.Several(f.Rounds, "round"), text.Several(f.Teachers, "teacher"))
-			fmt.Printf("with this noise the budget allows %d queries\n", f.Admitted)
+			fmt.Printf("with this noise the budget allows %s\n", text.Several(f.Admitted, "query"))
 		} else {
 			fmt.Printf("run %s: a first noisy sum, then %d more, of %d numbers in all\n", f.Run, f.Rounds, f.Queries)
 		}
@@ -113,17 +113,17 @@ func printForecast(f *run.Forecast) {
 		fmt.Println("warning: " + warning)
 	}
 	if f.Unanimous > 0 {
-		fmt.Printf("a unanimous vote survives the noise with probability 0.95 if there are at least %d teachers\n",
-			f.Unanimous)
+		fmt.Printf("a unanimous vote survives the noise with probability 0.95 if there are at least %s\n",
+			text.Several(f.Unanimous, "teacher"))
 	}
 	if m := f.Masked; m != nil {
 		fmt.Printf("masked sums of %d sites; up to %d of them may collude with the aggregator; a sum needs %d "+
 			"sites\n", m.Sites, m.Colluding, m.Quorum)
 		fmt.Printf("noise factor %.3g: a sum of all sites has this many times the required noise\n",
 			m.NoiseFactor)
-		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, at most %d times: "+
+		fmt.Printf("a site's own ledger is charged each time its answer to a round is opened, at most %s: "+
 			"epsilon %.6g in total\n",
-			m.RevealsAtMost, m.SiteEpsilon)
+			text.Several(m.RevealsAtMost, "time"), m.SiteEpsilon)
 	}
 	fmt.Println("what leaves a node, at most (before TLS):")
 	printMessages(f.Leaving)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/internal/report/text"
 )
 
 func bundleCommand() *cobra.Command {
@@ -65,11 +66,14 @@ func bundle(from, out, format string) error {
 			Out   string `json:"out"`
 		}{found.Run, len(b), out})
 	}
-	fmt.Printf("%s: %d files of run %s\n", out, len(b), found.Run)
-	fmt.Println("the recipient checks it with: conclave verify", out, "--authority ca.crt")
+	fmt.Printf("%s: %s of run %s\n", out, text.Several(len(b), "file"), found.Run)
+	fmt.Println("the recipient checks it with: conclave verify", text.ShellWord(out), "--authority ca.crt")
 	if own := proof.OwnAuthority(from); own != "" {
 		fmt.Printf("this run on one machine has an authority of its own: give the recipient %s as well, by another "+
 			"way; it proves that nobody changed the files on the way\n", own)
+	} else if earlier := found.Certificate.Earlier; len(earlier) > 0 {
+		fmt.Printf("ca.crt is the authority of run %s; if that was a run on one machine, give the recipient "+
+			"state/certs/ca.crt of its output folder\n", earlier[0])
 	}
 	if found.Worst() == proof.Missing {
 		fmt.Println("a signature is missing; run conclave verify to see whose")

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/progress"
 	"github.com/conclave-dp/conclave/internal/proof"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/requester"
 )
 
@@ -64,7 +65,7 @@ func fetch(ctx context.Context, q *client, f requester.Fetching) error {
 			Verdict proof.State `json:"verdict"`
 		}{f.Run, came.Files, came.Bytes, f.Out, came.Verdict})
 	}
-	fmt.Printf("%s: %d files of run %s, %s\n", f.Out, came.Files, f.Run, map[proof.State]string{
+	fmt.Printf("%s: %s of run %s, %s\n", f.Out, text.Several(came.Files, "file"), f.Run, map[proof.State]string{
 		proof.Proven:  "all checks passed",
 		proof.Missing: "NOT PROVEN: a signature is missing; run conclave verify to see whose",
 	}[came.Verdict])

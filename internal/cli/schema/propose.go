@@ -160,5 +160,9 @@ func leftToDo(c *proposal.Column) []string {
 
 // next is the command that checks the files against the finished schema.
 func (o *proposeFlags) next() string {
-	return "conclave schema check --schema " + o.out + " " + strings.Join(o.Files, " ")
+	command := "conclave schema check --schema " + text.ShellWord(o.out)
+	for _, file := range o.Files {
+		command += " " + text.ShellWord(file)
+	}
+	return command
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/study/enroll"
 )
 
@@ -84,8 +85,8 @@ func (a *admission) confirm(ctx context.Context, q enroll.Asking) error {
 	fmt.Fprintf(os.Stderr, "site %s has asked since %s UTC, with the key\n  %s\n", q.Site,
 		q.Received.Format(time.DateTime), certs.SpellFingerprint(q.Fingerprint))
 	if q.Replaced > 0 {
-		fmt.Fprintf(os.Stderr, "  it replaced another key, %d times: ask the site how often it started over\n",
-			q.Replaced)
+		fmt.Fprintf(os.Stderr, "  it replaced another key, %s: ask the site how often it started over\n",
+			text.Several(q.Replaced, "time"))
 	}
 	if told, ok := a.told[q.Site]; ok {
 		if err := certs.CheckFingerprint(told, q.Fingerprint, certs.LeastFingerprint); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/config"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/sitepolicy"
 	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/study/provision"
@@ -50,7 +51,7 @@ func initCommand() *cobra.Command {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("write %s: %w", *out, err)
 		}
-		fmt.Printf("wrote %s; fill it in, then: conclave study make %s --out DIR\n", *out, *out)
+		fmt.Printf("wrote %s; fill it in, then: conclave study make %s --out DIR\n", *out, text.ShellWord(*out))
 		return nil
 	}
 	return c
@@ -96,9 +97,10 @@ func showMade(s *study.Study, dir string, kits []provision.Kit) {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", k.Site, k.Path, certs.SpellFingerprint(k.SHA256))
 	}
 	_ = w.Flush()
-	fmt.Printf("\nnext:\n  aggregator --config %s\n  student --config %s\n", at("aggregator", "aggregator.yaml"),
-		at("worker", "worker.yaml"))
-	fmt.Printf("  conclave study admit --config %s\n", at("operator", "operator.yaml"))
+	word := func(path ...string) string { return text.ShellWord(at(path...)) }
+	fmt.Printf("\nnext:\n  aggregator --config %s\n  student --config %s\n", word("aggregator", "aggregator.yaml"),
+		word("worker", "worker.yaml"))
+	fmt.Printf("  conclave study admit --config %s\n", word("operator", "operator.yaml"))
 	when := ""
 	if s.Masked {
 		when = " after the sites are admitted, because its run.yaml names their keys"

@@ -73,10 +73,10 @@ func (r *resultFlags) show(result *results.Result) error {
 	fmt.Println("next:")
 	if folder := filepath.Dir(files["certificate"]); !r.free {
 		authority := cmp.Or(proof.OwnAuthority(folder), proof.OwnAuthority(cmp.Or(r.from, folder)), "ca.crt")
-		fmt.Printf("  %s verify %s --authority %s\n", me, folder, authority)
-		fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, folder)
+		fmt.Printf("  %s verify %s --authority %s\n", me, text.ShellWord(folder), text.ShellWord(authority))
+		fmt.Printf("  %s bundle --from %s --out bundle.zip\n", me, text.ShellWord(folder))
 	}
-	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, files["model"])
+	fmt.Printf("  %s sample --model %s --rows 1000 --out more.csv\n", me, text.ShellWord(files["model"]))
 	return nil
 }
 

@@ -14,8 +14,8 @@ var ErrSeparated = errors.New("the rows are perfectly separable, so no coefficie
 const (
 	logisticSteps    = 100
 	logisticHalvings = 50
-	// closeEnough is the most that a last step may move any row's log odds. Newton's method squares the
-	// remaining error; for separated rows each step moves them by about 1, without end.
+	// closeEnough ends the fit: a step changes no row's log odds by more. Newton's method squares the remaining
+	// error. If the rows can be separated, each step changes them by about 1 and the fit does not converge.
 	closeEnough = 1e-7
 )
 

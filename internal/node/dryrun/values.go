@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/node"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/votebits"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -43,13 +44,13 @@ func (r *Report) Rehearse(site *node.Site) ([]Private, error) {
 	}
 	out := make([]Private, len(answers))
 	for i, a := range answers {
-		out[i] = Private{Kind: rounds[i].GetKind(), Text: text(rounds[i], a)}
+		out[i] = Private{Kind: rounds[i].GetKind(), Text: written(rounds[i], a)}
 	}
 	return out, nil
 }
 
-// text formats some of an answer's numbers.
-func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
+// written formats some of an answer's numbers.
+func written(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 	var b strings.Builder
 	if v := a.GetVotes(); v != nil {
 		classes := int(r.GetVotes().GetClasses())
@@ -62,7 +63,8 @@ func text(r *conclavev1.Round, a *conclavev1.WorkRequest) string {
 			}
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "  by %d teachers for %d queries\n", v.GetTeachers(), v.GetQueries())
+		fmt.Fprintf(&b, "  by %s for %s\n", text.Several(v.GetTeachers(), "teacher"),
+			text.Several(v.GetQueries(), "query"))
 		return b.String()
 	}
 	values := a.GetSum().GetValues()

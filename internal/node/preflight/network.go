@@ -158,7 +158,7 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 			joined = "this node has already joined, with the same partitions"
 		}
 		c.ok("dataset", "%s at aggregator %s has this schema and unit, and a budget of epsilon %g at delta %g; "+
-			"%s; %d teachers are connected",
+			"%s; teachers connected: %d",
 			c.config.Dataset, answer.GetAggregator(), answer.GetEpsilon(), answer.GetDelta(),
 			joined, answer.GetTeachersLive())
 	}

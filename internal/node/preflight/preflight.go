@@ -82,7 +82,8 @@ func (c *checker) readSchema() {
 		return
 	}
 	c.schema = schema
-	c.ok("schema", "%d columns, sha256 %s; the aggregator must use the same schema", len(schema.Columns), schema.SHA256)
+	c.ok("schema", "%s, sha256 %s; the aggregator must use the same schema",
+		text.Several(len(schema.Columns), "column"), schema.SHA256)
 	if err := schema.CheckUnit(c.config.Unit); err != nil {
 		c.add("unit", Problem, "set unit to record, or to the schema's column of role unit", "%v", err)
 	} else {
@@ -125,7 +126,7 @@ func (c *checker) readData() {
 	if c.o.Structure {
 		c.skip("data", "columns and types match the schema as far as known; rows were not read (--structure)")
 	} else {
-		c.ok("data", "%d rows of this site", records.Len())
+		c.ok("data", "%s of this site", text.Several(records.Len(), "row"))
 	}
 	if !c.config.Stream && !c.config.SQL.Pushdown {
 		c.estimate(records.Len())
@@ -152,9 +153,10 @@ func (c *checker) readData() {
 	}
 	if facts.LeastUnits == 0 {
 		c.add("teachers and state", Warning, "use fewer teachers before the node joins for the first time",
-			"%d privacy units for %d teachers; some teachers have none, %s", facts.Units, c.config.Teachers, how)
+			"%s for %s; some teachers have none, %s", text.Several(facts.Units, "privacy unit"),
+			text.Several(c.config.Teachers, "teacher"), how)
 		return
 	}
-	c.ok("teachers and state", "%d privacy units for %s, at least %d each, %s", facts.Units,
+	c.ok("teachers and state", "%s for %s, at least %d each, %s", text.Several(facts.Units, "privacy unit"),
 		text.Several(c.config.Teachers, "teacher"), facts.LeastUnits, how)
 }

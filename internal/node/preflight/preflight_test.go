@@ -252,6 +252,10 @@ func TestProblemsAreNamed(t *testing.T) {
 			"datasets[0].epsilon"},
 		"another of it": {func(p *place) { p.write("policy.yaml", "datasets: [{name: d}]") }, Problem, "policy",
 			"datasets[0].pipelines"},
+		"more sites than peers": {func(p *place) {
+			p.write("policy.yaml", "datasets: [{name: d, epsilon: 1, delta: 1e-5, pipelines: [embed], masked: true, "+
+				"least_sites: 3, peers: [{site: south, key: "+strings.Repeat("ab", 32)+"}]}]\n")
+		}, Problem, "policy", "least_sites is 3, but the peers and this site are 2: no run is permitted"},
 		"other dataset": {func(p *place) { p.fields["dataset"] = "e" }, Problem, "policy", "has no dataset e"},
 		"a ledger's head": {func(p *place) { p.mkdir("state", 0o700); p.write("state/site-ledger-d.head", "{}") },
 			Problem, "site ledger", "does not contain an entry"},
@@ -362,7 +366,7 @@ func TestTheWayToTheAggregator(t *testing.T) {
 	found(t, r, OK, "tls", "has a valid aggregator certificate")
 	found(t, r, OK, "clock", "")
 	found(t, r, OK, "leader", "answers nodes")
-	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; 0 teachers")
+	found(t, r, OK, "dataset", "budget of epsilon 3 at delta 1e-05; this node has never joined; teachers connected: 0")
 
 	// A standby that does not listen is not a problem.
 	leader := p.address

@@ -65,7 +65,7 @@ func (c *checker) openToOthers(name, path string, at fs.FileInfo, why string) bo
 	if at.IsDir() {
 		fix = "chmod 700 "
 	}
-	c.add(name, Problem, fix+path, "%s has mode %04o: %s", path, mode, why)
+	c.add(name, Problem, fix+text.ShellWord(path), "%s has mode %04o: %s", path, mode, why)
 	return true
 }
 
@@ -146,19 +146,25 @@ func (c *checker) checkPolicy() {
 		c.ok("policy", "pipelines %s, stages %s, approval %s", strings.Join(d.Pipelines, ", "),
 			cmp.Or(strings.Join(d.Stages, ", "), "none"), d.Approval)
 	}
+	if most := d.MostMembers(c.config.Site); most > 0 && d.LeastSites > most {
+		c.add("policy", Problem, "list the other sites as peers, or lower least_sites",
+			"least_sites is %d, but the peers and this site are %d: no run is permitted", d.LeastSites, most)
+	}
 	switch {
 	case status.EpsilonLeft <= 0:
 		c.add("site ledger", Warning, "raise the policy's epsilon, if the site agrees",
 			"epsilon %.4g of %g is spent, by filter %s, and nothing is left",
 			status.EpsilonCounted, d.Epsilon, d.Filter)
 	default:
-		c.ok("site ledger", "%d entries; epsilon %.4g of %g is spent at delta %g, by filter %s, with room for a run "+
+		c.ok("site ledger", "%s; epsilon %.4g of %g is spent at delta %g, by filter %s, with room for a run "+
 			"of epsilon %.4g",
-			status.Entries, status.EpsilonCounted, d.Epsilon, d.Delta, d.Filter, status.EpsilonLeft)
+			text.Several(status.Entries, "entry"), status.EpsilonCounted, d.Epsilon, d.Delta,
+			d.Filter, status.EpsilonLeft)
 	}
 	for _, run := range status.Runs {
 		if run.State == sitepolicy.StateWaiting {
-			c.add("approvals", Warning, "teacher approve --config "+c.o.Config+" "+run.Run+", or teacher deny",
+			c.add("approvals", Warning,
+				"teacher approve --config "+text.ShellWord(c.o.Config)+" "+run.Run+", or teacher deny",
 				"run %s waits for an approval", run.Run)
 		}
 	}

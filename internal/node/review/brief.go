@@ -121,7 +121,7 @@ func showCost(w io.Writer, b *sitepolicy.Brief) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "  charged so far for %d answers: epsilon %.4g\n", b.Charges, b.EpsilonCharged)
+	fmt.Fprintf(w, "  charged so far for %s: epsilon %.4g\n", text.Several(b.Charges, "answer"), b.EpsilonCharged)
 	if b.Limit == nil {
 		return
 	}
@@ -157,7 +157,8 @@ func WriteAdvance(w io.Writer, r sitepolicy.Run) {
 	if a.Study != "" {
 		fmt.Fprintf(w, "of the study with SHA-256 %s, ", a.Study)
 	}
-	fmt.Fprintf(w, "together at most epsilon %g; %d answers have cost %.4g so far\n", a.Epsilon, r.Charges,
+	fmt.Fprintf(w, "together at most epsilon %g; the cost so far, of %s: %.4g\n", a.Epsilon,
+		text.Several(r.Charges, "answer"),
 		r.EpsilonCharged)
 	showDecisions(w, r)
 }
@@ -178,7 +179,8 @@ func showMasked(w io.Writer, r sitepolicy.Run) {
 	}
 	fmt.Fprintf(w, "\n%s is masked: sums need at least %d of %d sites, and stay private while the number of them "+
 		"that collude with the aggregator is at most %d\n", r.Run, g.Quorum, len(g.Members), g.Colluding)
-	fmt.Fprintf(w, "the answer to a round may be opened %d times, and each opening is charged", r.RevealsAtMost)
+	fmt.Fprintf(w, "the answer to a round may be opened %s, and each opening is charged",
+		text.Several(r.RevealsAtMost, "time"))
 	if r.EpsilonMost != nil {
 		fmt.Fprintf(w, ": at most epsilon %s", MostText(r))
 	}

@@ -40,9 +40,9 @@ type Options struct {
 	// the data. If the sites have another number, samples are larger or smaller than `batch`; what is charged is the
 	// rate batch/units.
 	Units int `yaml:"units"`
-	// Clip is the largest L2 norm of a unit's gradient; longer gradients are scaled down. More is less bias and more
-	// noise. For a linear discriminator of tables with `pieces` or `plain` features 0 takes the norm that no gradient
-	// exceeds, so that nothing is clipped; for others 0 takes 1.
+	// Clip is the largest L2 norm of a unit's gradient; longer gradients are scaled down. A larger norm has less bias
+	// and more noise. For a linear discriminator of tables with `pieces` or `plain` features 0 takes the norm that no
+	// gradient exceeds, so that nothing is clipped; for others 0 takes 1.
 	Clip float64 `yaml:"clip"`
 	// Noise sets the noise multiplier by hand: noise divided by `clip`. With too little noise the plan does not fit
 	// the budget, and the run is refused. 0 takes the least noise with which all steps fit.
@@ -50,7 +50,7 @@ type Options struct {
 	// ClassEpsilon is what the class shares cost, in epsilon. The noise is about 1/`class_epsilon` units a class. It
 	// is not paid with a warm start, the default for tables, which already tells the counts.
 	ClassEpsilon float64 `yaml:"class_epsilon"`
-	// Quorum is the share of `teachers` that a round needs to count. A node without its teachers adds nothing; the
+	// Quorum is the share of `teachers` that a round needs. A node without its teachers adds nothing; the
 	// cost is the same.
 	Quorum float64 `yaml:"quorum"`
 	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.

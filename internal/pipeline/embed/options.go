@@ -14,7 +14,7 @@ type Options struct {
 	// budget is refused. 0 takes the least that the budget allows. A warm start takes its noise from its share of
 	// epsilon instead.
 	Noise float64 `yaml:"noise"`
-	// Quorum is the share of `teachers` that the round needs to count. A node without its teachers adds nothing; the
+	// Quorum is the share of `teachers` that the round needs. A node without its teachers adds nothing; the
 	// cost is the same.
 	Quorum float64 `yaml:"quorum"`
 	// Deadline is how many seconds the round waits for the other nodes, counted from when a quorum was asked.
@@ -37,10 +37,10 @@ type Features struct {
 	// Pairs is the weight of pairs of columns, as products of these. Tables only. -1 takes 0.8, or 0 if the
 	// noise multiplier is above 16, as at epsilon 0.2 and below, and if there is no pair or no room for one.
 	Pairs float64 `yaml:"pairs"`
-	// Bins is the number of knots of a number in single columns. More show more detail, with more noise. 0 takes 20,
-	// or fewer if there is no room.
+	// Bins is the number of knots of a number in single columns. More knots show more detail and add more noise. 0
+	// takes 20, or fewer if there is no room.
 	Bins int `yaml:"bins"`
-	// PairBins is the number of knots of a number in pairs. More show more detail, with more noise.
+	// PairBins is the number of knots of a number in pairs. More knots show more detail and add more noise.
 	PairBins int `yaml:"pair_bins"`
 	// MostPairs is how many pairs are summed if a table has more; a public seed chooses them at random. 0 takes 400,
 	// or what there is room for.

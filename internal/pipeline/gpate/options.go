@@ -78,7 +78,7 @@ type Options struct {
 	// many more units than that, since the shares would be mostly noise. At most about a fifth of epsilon is possible.
 	// It is paid even if the label has no classes, but not with a warm start, which already tells the counts.
 	ClassEpsilon float64 `yaml:"class_epsilon"`
-	// Quorum is the share of `teachers` that a round needs to count. With a lower quorum the run goes on without a
+	// Quorum is the share of `teachers` that a round needs. With a lower quorum the run goes on without a
 	// lost node, with fewer gradients at the same cost.
 	Quorum float64 `yaml:"quorum"`
 	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked. Teachers

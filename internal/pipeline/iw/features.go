@@ -34,8 +34,8 @@ func Width(e *encode.Encoder, classCount int, squares bool) int {
 const least = 0.02
 
 // NewFeatures makes features in units of synthetic rows x, shape [len(classes), width]:
-// numbers have mean 0 and deviation 1 there, choices and classes mean 0 and steps of 1. They
-// are public, as the rows are.
+// numbers have mean 0 and deviation 1 there, choices and classes have mean 0 and
+// keep steps of 1. They are public, as the rows are.
 func NewFeatures(e *encode.Encoder, x []float32, classes []int, classCount int, o FeatureOptions) (*ratio.Features,
 	ratio.Spec, error) {
 	w, n := e.Width(), len(classes)

@@ -34,8 +34,8 @@ func drawRow(rt *rapid.T) []float64 {
 	}
 }
 
-// Every record adds a vector of the same norm to a counting with the label's pairs, whatever its values are,
-// and that norm is the bound. A unit of several records adds no more.
+// Every record adds a vector of the same norm to a count that includes the label's pairs, whatever its values
+// are, and that norm is the bound. A unit of several records adds no more.
 func TestEveryRecordCountsAlike(t *testing.T) {
 	schema, err := partition.ParseSchema([]byte(mixedSchema))
 	testkit.Must(t, err)

@@ -18,7 +18,7 @@ var Pipeline = pipeline.Pipeline{
 // Options are the section `marginals:` of a run.yaml. This section configures `pipeline: marginals`; see
 // docs/marginals.md.
 type Options struct {
-	// Quorum is the share of `teachers` that a round needs to count.
+	// Quorum is the share of `teachers` that a round needs.
 	Quorum float64 `yaml:"quorum"`
 	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.
 	Deadline float64 `yaml:"deadline"`

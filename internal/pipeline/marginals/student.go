@@ -39,7 +39,7 @@ type state struct {
 	Identity string `json:"identity"`
 	pipeline.Learned
 	Sums int `json:"sums"`
-	// Chosen are the pairs of the third question, by the places of their columns; nil before.
+	// Chosen are the pairs of the third question, as indexes of columns; nil until it is asked.
 	Chosen [][2]int `json:"chosen"`
 }
 

@@ -61,7 +61,7 @@ type Options struct {
 	// ThresholdNoise is the noise of that test as a multiple of the answer's noise, for `confident-gnmax`. More makes
 	// the test cheaper and more often wrong.
 	ThresholdNoise float64 `yaml:"threshold_noise"`
-	// Quorum is the share of `teachers` that a round needs to count. With a lower quorum the run goes on without a
+	// Quorum is the share of `teachers` that a round needs. With a lower quorum the run goes on without a
 	// lost node, with fewer votes at the same cost.
 	Quorum float64 `yaml:"quorum"`
 	// Deadline is how many seconds a round waits for the other nodes, counted from when a quorum was asked.

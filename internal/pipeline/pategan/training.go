@@ -30,7 +30,7 @@ var Pipeline = pipeline.Pipeline{
 // Kept is the number of discriminators stored for stages after training.
 func (o Options) Kept() int { return o.Student.Keep }
 
-// training is the training of one run.
+// training holds the state of one run's training.
 type training struct {
 	o Options
 	pipeline.Problem

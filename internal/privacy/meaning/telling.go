@@ -3,7 +3,6 @@ package meaning
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
@@ -86,12 +85,8 @@ func (t Telling) Sentence(unit string) string {
 
 // Says describes the chance as the rest of a sentence that begins with it.
 func (Telling) Says(unit string) string {
-	was := "was"
-	if strings.HasPrefix(unit, "all ") { // records of one person
-		was = "were"
-	}
-	return fmt.Sprintf("is the highest chance of guessing right whether %s %s in the data, for a person who sees the "+
-		"release and knows everything else. A blind guess is right in 50%% of the cases.", unit, was)
+	return fmt.Sprintf("is the highest chance of guessing right whether the data contains %s, for a person who sees "+
+		"the release and knows everything else. A blind guess is right in 50%% of the cases.", unit)
 }
 
 // Basis says how the chance was computed, and which assumptions it makes.

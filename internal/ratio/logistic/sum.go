@@ -1,5 +1,5 @@
-// Package logistic is the question for the derivatives of the logistic loss over all records. From them an
-// aggregator fits the weights of package ratio, pass by pass.
+// Package logistic asks for the derivatives of the logistic loss over all records. From them an aggregator fits the
+// weights of package ratio, pass by pass.
 package logistic
 
 import (

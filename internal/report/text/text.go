@@ -43,7 +43,7 @@ func Shorten(text string, n int) string {
 }
 
 // Grouped writes a whole number with a comma between thousands.
-func Grouped[N int | int64](n N) string {
+func Grouped[N int | int64 | uint32 | uint64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
@@ -55,10 +55,13 @@ func Grouped[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Several counts things: "1 round", "17 rounds".
-func Several[N int | int64](n N, thing string) string {
+// Several counts things: "1 round", "17 rounds", "2 queries".
+func Several[N int | int64 | uint32 | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if stem, ends := strings.CutSuffix(thing, "y"); ends && !strings.HasSuffix(stem, "a") { // days
+		return Grouped(n) + " " + stem + "ies"
 	}
 	return Grouped(n) + " " + thing + "s"
 }

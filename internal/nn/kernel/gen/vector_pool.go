@@ -29,10 +29,10 @@ func (p *pool) mem(bits uint32) operand.Mem {
 	return operand.NewDataAddr(constants, 160+32*at)
 }
 
-// masks is where 8 words of zeros stand, between 8 words of ones before and after.
+// masks is the address of 8 words of zeros, with 8 words of ones before and after them.
 func (p *pool) masks() operand.Mem { return operand.NewDataAddr(constants, 32) }
 
-// count is where the numbers from 0 to 15 stand.
+// count is the address of the numbers from 0 to 15.
 func (p *pool) count() operand.Mem { return operand.NewDataAddr(constants, 96) }
 
 func (p *pool) write(ctx *build.Context) {

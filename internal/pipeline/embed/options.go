@@ -84,8 +84,7 @@ type Fit struct {
 type Student struct {
 	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
 	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower. `refined`: the
-	// same, and then convolutions of full size that draw the details; it takes more than twice the time. It suits
-	// garments, and digits less.
+	// same, and then convolutions of full size that draw the details; it takes more than twice the time.
 	Generator string `yaml:"generator"`
 	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
 	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.

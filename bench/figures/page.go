@@ -22,6 +22,17 @@ var parts = map[string]string{
 	"docs/relabel.md": "relabel", "docs/faults.md": "faults",
 }
 
+// tried are the ideas for images: their name in the log, and on the page.
+var tried = [][2]string{
+	{"before", "the sum without `patches`"}, {"means", "with the mean image of each class at 14 x 14"},
+	{"sizes", "with waves of the image at 14 x 14 and 7 x 7"}, {"patches-4", "with 64 waves of patches in 4 x 4 cells"},
+	{"patches-7", "with 64 in 7 x 7 cells"}, {"patches", "with 32 in 7 x 7 cells, the default"},
+	{"refined", "`generator: refined`, without patches"}, {"both", "`generator: refined`, with the default patches"},
+	{"small", "the same, with half the batch"},
+	{"votes", "0.3 of the sum's budget for votes on 2,000 generated images"},
+	{"learned", "0.3 of it for a second sum, of features that a network learned from generated images"},
+}
+
 // sources are what rows of tables come from: their name on the page, and their case in the log.
 var sources = [][2]string{
 	{"`marginals`", "marginals"}, {"`embed`", "embed"}, {"`pategan`", "pategan"}, {"AIM", "aim"}, {"MST", "mst"},
@@ -85,15 +96,21 @@ func (p *page) write() (map[string]string, error) {
 		"real": func(log, group, figure string) value {
 			return measured(p.logs, log, group, RealRows, figure, false)
 		},
-		"once": func(log, group, figure string) value { return once(p.logs, log, group, "run", figure) },
+		"once": func(log, group, figure string) value {
+			return once(p.logs, log, group, "run", figure, false)
+		},
 		"one": func(log, group, name, figure string) value {
-			return once(p.logs, log, group, name, figure)
+			return once(p.logs, log, group, name, figure, false)
+		},
+		"nullOnce": func(log, group, figure string) value {
+			return once(p.logs, log, group, "run", figure, true)
 		},
 		"machine":   func(log, group string) string { return machine(p.logs[log], group) },
 		"seconds":   func(log, group, name string) string { return seconds(p.logs[log], group, name) },
 		"processor": func(log, group, name string) string { return processor(p.logs[log], group, name) },
 		"failures":  func(log string) []string { return failures(p.logs[log]) },
 		"sources":   func() [][2]string { return sources },
+		"tried":     func() [][2]string { return tried },
 		"tables":    func() []string { return measuredTables },
 		"seeds": func(log, group, name, figure string) int {
 			return measured(p.logs, log, group, name, figure, false).seeds

@@ -89,8 +89,8 @@ func measured(logs map[string][]*Line, log, group, name, figure string, null boo
 }
 
 // once is a figure of the first seed of a case. It is for what takes too long to repeat; pages say so beside it.
-func once(logs map[string][]*Line, log, group, name, figure string) value {
-	for _, o := range succeeded(logs[log], group, name, false) {
+func once(logs map[string][]*Line, log, group, name, figure string, null bool) value {
+	for _, o := range succeeded(logs[log], group, name, null) {
 		if v, has := o.Figures[figure]; has {
 			return value{mean: v, seeds: 1}
 		}

@@ -59,7 +59,7 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 			return nil, fmt.Errorf("embedding: part %d (%s): %w", i, p.Kind, err)
 		}
 		if b == nil {
-			continue // a single column has no pairs
+			continue // a single column has no pairs, and a very small image no patches
 		}
 		f.parts, f.spec = append(f.parts, b), append(f.spec, p)
 		f.count += b.count()
@@ -87,8 +87,10 @@ func (p Part) lay(e *encode.Encoder, room int) (block, error) {
 		return newDoubles(p, e, room)
 	case Fourier:
 		return newWaves(p, e, room)
+	case Patches:
+		return newPatches(p, e, room)
 	}
-	return nil, errors.New("unknown kind; use ones, columns, pairs or fourier")
+	return nil, errors.New("unknown kind; use ones, columns, pairs, fourier or patches")
 }
 
 // errRoom says that a part is larger than a release may be.
@@ -133,6 +135,8 @@ func (f *Features) Spans() []Span {
 //     Each of m pairs is scaled to weight/sqrt(m).
 //   - Fourier: sine and cosine of each of m waves are a point on a circle, up to what
 //     float32 rounds of the angle, scaled to weight/sqrt(m).
+//   - Patches: in each of c cells, each of m waves has the mean of such points, which is not longer than 1, scaled to
+//     weight/sqrt(c m).
 //
 // Nodes clip to it in integers, so no rounding affects a sum. Nothing is assumed about a record. If a category has
 // several ones, which no encoder makes, the first largest counts. Numbers outside [0, 1] are clamped, and NaN

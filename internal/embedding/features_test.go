@@ -293,6 +293,7 @@ func TestRefused(t *testing.T) {
 			"spread"},
 		"large columns": {1000, embedding.Part{Kind: embedding.Columns, Weight: 1, Bins: 500}, "use fewer"},
 		"large pairs":   {3, embedding.Part{Kind: embedding.Pairs, Weight: 1, Bins: 400}, "use fewer"},
+		"no patches":    {1, embedding.Part{Kind: embedding.Patches, Weight: 1, Spread: 1}, "waves"},
 		"large waves": {3, embedding.Part{Kind: embedding.Fourier, Weight: 1, Count: 30_000, Spread: 1},
 			"use fewer"},
 	} {

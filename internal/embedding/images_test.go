@@ -1,8 +1,11 @@
 package embedding_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conclave-dp/conclave/internal/embedding"
@@ -74,11 +77,86 @@ func TestNormOfImages(t *testing.T) {
 	}
 }
 
+// No image has a longer vector of patches than is promised, whatever its numbers are, and one of one colour has one
+// that is as long.
+func TestNormOfPatches(t *testing.T) {
+	e := encoder(t, digits)
+	for _, spread := range []float64{1e-3, 1, 10} {
+		f, err := embedding.New(e, 10,
+			[]embedding.Part{{Kind: embedding.Patches, Weight: 0.7, Count: 20, Spread: spread, Seed: 1}})
+		testkit.Must(t, err)
+		if f.Count() != 2*49*20 || f.Norm() != 0.7 {
+			t.Errorf("%d numbers of norm %v", f.Count(), f.Norm())
+		}
+		all := extremes()
+		for _, v := range []float32{-1e30, 1e30, float32(math.NaN()), float32(math.Inf(1))} {
+			x := slices.Clone(all[7])
+			for i := range 400 {
+				x[i] = v
+			}
+			all = append(all, x)
+		}
+		for i, x := range all {
+			if n := norm(t, f, x); !(n <= f.Norm()*(1+1e-6)) || i < 5 && n < f.Norm()*(1-1e-5) {
+				t.Errorf("spread %v: image %d has a vector of norm %v, want %v", spread, i, n, f.Norm())
+			}
+		}
+	}
+}
+
+// A pixel changes the numbers of its cell and of those whose squares overlap it, and no others.
+func TestPatchesSayWhere(t *testing.T) {
+	e := encoder(t, digits)
+	f, err := embedding.New(e, 1, []embedding.Part{{Kind: embedding.Patches, Weight: 1, Count: 3, Spread: 1, Seed: 1}})
+	testkit.Must(t, err)
+	sum := func(x []float32) []float64 {
+		to := make([]float64, f.Count())
+		f.Sum(to, x, []int{0})
+		return to
+	}
+	x := make([]float32, side*side)
+	before := sum(x)
+	x[side+26] = 1 // at the right of the first row of cells
+	for i, v := range sum(x) {
+		if cell := i / 6; (v != before[i]) != (cell == 6) {
+			t.Errorf("number %d, of cell %d: %v, and %v before", i, cell, v, before[i])
+		}
+	}
+}
+
+// Patches are of images with room for them, of one or several channels.
+func TestShapesOfPatches(t *testing.T) {
+	part := []embedding.Part{{Kind: embedding.Ones, Weight: 1},
+		{Kind: embedding.Patches, Weight: 1, Count: 2, Spread: 1, Seed: 1}}
+	for _, c := range []struct {
+		height, width, channels, want int
+	}{{4, 28, 1, 1}, {5, 5, 1, 1 + 4}, {8, 8, 1, 1 + 4*4}, {6, 20, 3, 1 + 4*7}, {32, 32, 3, 1 + 4*49}} {
+		e := encoder(t, fmt.Sprintf(`name: images
+label: y
+format: idx
+image: {height: %d, width: %d, channels: %d}
+columns:
+  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: %d}
+  - {name: y, kind: categorical, categories: [a, b]}
+`, c.height, c.width, c.channels, c.height*c.width*c.channels))
+		f, err := embedding.New(e, 2, part)
+		testkit.Must(t, err)
+		if f.Count() != c.want {
+			t.Errorf("%+v: %d numbers", c, f.Count())
+		}
+	}
+	if _, err := embedding.New(encoder(t, mixed), 3, part); err == nil || !strings.Contains(err.Error(), "of images") {
+		t.Errorf("patches of a table: %v", err)
+	}
+}
+
 // The student's gradient is the derivative by pixels, inside their range and at its ends.
 func TestSlopeOfImages(t *testing.T) {
 	e := encoder(t, digits)
-	f, err := embedding.New(e, 2,
-		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1}})
+	f, err := embedding.New(e, 2, []embedding.Part{
+		{Kind: embedding.Fourier, Weight: 1, Count: 100, Spread: 0.1, Seed: 1},
+		{Kind: embedding.Patches, Weight: 1, Count: 10, Spread: 1, Seed: 2},
+	})
 	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(6, 6))
 	weights := make([]float32, 2*f.Count())
@@ -120,7 +198,8 @@ func TestSlopeOfImages(t *testing.T) {
 func BenchmarkImages(b *testing.B) {
 	e := encoder(b, digits)
 	f, err := embedding.New(e, 10,
-		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1}})
+		[]embedding.Part{{Kind: embedding.Fourier, Weight: 1, Count: 1000, Spread: 0.1, Seed: 1},
+			{Kind: embedding.Patches, Weight: 1, Count: 64, Spread: 1, Seed: 1}})
 	testkit.Must(b, err)
 	rng := rand.New(rand.NewPCG(7, 7))
 	const n = 200

@@ -15,6 +15,8 @@ const (
 	Pairs Kind = "pairs"
 	// Fourier is cosine and sine of random waves of all features.
 	Fourier Kind = "fourier"
+	// Patches is cosine and sine of random waves of the small squares of an image, as means over the cells of a grid.
+	Patches Kind = "patches"
 )
 
 // Part is a group of numbers of the vector.
@@ -25,8 +27,8 @@ type Part struct {
 	// Bins is the number of knots of a number; an integer with fewer values has one for each. With 2 or less,
 	// waves see numbers as if the knots were at equal distances.
 	Bins int
-	// Count is the number of waves, two numbers each, or the number of pairs, chosen by Seed; 0 means
-	// all pairs.
+	// Count is the number of waves, two numbers each (of patches in each cell), or the number of pairs, chosen by
+	// Seed; 0 means all pairs.
 	Count int
 	// Spread is the inverse length scale of the waves.
 	Spread float64
@@ -54,10 +56,13 @@ func (p Part) check() error {
 		return fmt.Errorf("%d bins; use 0 to %d", p.Bins, maxBins)
 	case p.Count < 0:
 		return fmt.Errorf("a count of %d; use 0 or more", p.Count)
-	case p.Kind == Fourier && (p.Count < 1 || p.Count > MaxSize):
+	case p.waves() && (p.Count < 1 || p.Count > MaxSize):
 		return fmt.Errorf("%d waves; use 1 to %d", p.Count, MaxSize)
-	case p.Kind == Fourier && !(p.Spread > 0 && p.Spread <= maxSpread):
+	case p.waves() && !(p.Spread > 0 && p.Spread <= maxSpread):
 		return fmt.Errorf("spread %v of waves; use a number above 0 and at most %v", p.Spread, float64(maxSpread))
 	}
 	return nil
 }
+
+// waves says that the part has random waves.
+func (p Part) waves() bool { return p.Kind == Fourier || p.Kind == Patches }

@@ -32,6 +32,7 @@ var kinds = map[conclavev1.Embedding_Part_Kind]Kind{
 	conclavev1.Embedding_Part_KIND_COLUMNS: Columns,
 	conclavev1.Embedding_Part_KIND_PAIRS:   Pairs,
 	conclavev1.Embedding_Part_KIND_FOURIER: Fourier,
+	conclavev1.Embedding_Part_KIND_PATCHES: Patches,
 }
 
 func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked, error) {

@@ -43,7 +43,8 @@ func sumOf(
 		},
 	}}
 	if e.Image() != nil {
-		q.Embedding.Parts = slices.Delete(q.Embedding.Parts, 1, 3)
+		q.Embedding.Parts = append(slices.Delete(q.Embedding.Parts, 1, 3), &conclavev1.Embedding_Part{
+			Kind: conclavev1.Embedding_Part_KIND_PATCHES, Weight: 0.8, Count: 5, Spread: 1, Seed: 2})
 	}
 	if f := featuresOf(e, q.Embedding); f != nil {
 		q.Entries = uint32(classes * f.Count())
@@ -56,7 +57,7 @@ func sumOf(
 
 // featuresOf are the features of a description, nil of one that cannot be.
 func featuresOf(e *encode.Encoder, d *conclavev1.Embedding) *Features {
-	kinds := []Kind{"", Ones, Columns, Pairs, Fourier}
+	kinds := []Kind{"", Ones, Columns, Pairs, Fourier, Patches}
 	var parts []Part
 	for _, p := range d.Parts {
 		parts = append(parts, Part{

@@ -39,14 +39,8 @@ func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
 		return nil, err
 	}
 	f.matrix = kernel.Of(data, f.width, f.m)
-	for j := range f.m {
-		var most float64
-		for i := range f.width {
-			most += math.Abs(float64(data[i*f.m+j]))
-		}
-		if !(most < maxArgument) {
-			return nil, errors.New("the waves are too short to compute their angles; use a smaller spread")
-		}
+	if err := checkAngles(data, f.m); err != nil {
+		return nil, err
 	}
 	f.cos = kernel.Of(make([]float32, len(data)), f.width, f.m)
 	f.sin = kernel.Of(make([]float32, len(data)), f.width, f.m)
@@ -63,6 +57,20 @@ func newWaves(p Part, e *encode.Encoder, room int) (block, error) {
 		}
 	}
 	return f, nil
+}
+
+// checkAngles refuses waves, shape [inputs, m], whose angles may be too large.
+func checkAngles(matrix []float32, m int) error {
+	for j := range m {
+		var most float64
+		for i := j; i < len(matrix); i += m {
+			most += math.Abs(float64(matrix[i]))
+		}
+		if !(most < maxArgument) {
+			return errors.New("the waves are too short to compute their angles; use a smaller spread")
+		}
+	}
+	return nil
 }
 
 func (f *waves) count() int { return 2 * f.m }

@@ -45,7 +45,7 @@ func TestThePageOfARunHasEverySection(t *testing.T) {
 		"| `data[].share` | above 0 and at most 1 | `1` |",
 		"| `pipeline` | `pategan`, `gpate`, `dpgan`, `embed`, `marginals` | `marginals` for tables, " +
 			"`embed` for images |",
-		"| `gpate.rounds` | 0 to 1000000 | `0`: chosen, `20` for tables, `40` for images |",
+		"| `gpate.rounds` | 0 to 1000000 | `0`: chosen, `20` for tables, `80` for images |",
 		"| `pategan.mechanism` | `gnmax`, `lnmax`, `confident-gnmax` | `gnmax` |",
 		"| `pgb.rounds` | 1 to 100000 | `400` |",
 		"| `weighting.mlp.hidden` | 0 to 1024 | `16` |",

@@ -114,7 +114,7 @@ func TestRunsThatCannotWork(t *testing.T) {
 		{wideText, warmed + "warm_start: {embed: 0.3}", ""},
 		{wideText, "pipeline: pategan\nwarm_start: {embed: .inf}", "warm_start.embed: +Inf is not a share"},
 		{wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {features: {columns: 0, pairs: 0, fourier: 0}}",
-			"warm_start.embed: embed.features: columns, pairs and fourier are all 0"},
+			"warm_start.embed: embed.features: columns, pairs, fourier and patches are all 0"},
 		{wideText, "pipeline: pategan\nwarm_start: {embed: 0.3}\nembed: {fit: {steps: -1}}",
 			"run.yaml: embed.fit.steps: -1"},
 		{wideText, "pipeline: pategan\nwarm_start: {embed: 1e-9}\n" + tiny, "warm_start.embed: "},

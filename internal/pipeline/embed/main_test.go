@@ -38,6 +38,7 @@ func smallOptions() embed.Options {
 func imageOptions() embed.Options {
 	o := smallOptions()
 	o.Features.Columns, o.Features.Pairs, o.Features.Scales = 0, 0, []float64{3, 6}
+	o.Features.Patches, o.Features.PatchWaves = 1, 6
 	return o
 }
 
@@ -66,6 +67,8 @@ func variants(t testing.TB) map[string]variant {
 	forgetful.Fit.Memory, forgetful.Fit.Average = 0, 0
 	convolution := imageOptions()
 	convolution.Student.Generator, convolution.Student.Hidden, convolution.Student.Warp = "convolution", 4, 0.5
+	refined := convolution
+	refined.Student.Generator = "refined"
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	return map[string]variant{
 		"a table":        {table, smallOptions(), 2, studenttest.LevelRecord},
@@ -75,6 +78,7 @@ func variants(t testing.TB) map[string]variant {
 		"one column":     {studenttest.Encoder(t, oneColumnSchema), smallOptions(), 1, oneNumber},
 		"images":         {images, imageOptions(), 2, studenttest.ImageRecord},
 		"convolutions":   {images, convolution, 2, studenttest.ImageRecord},
+		"refined":        {images, refined, 2, studenttest.ImageRecord},
 	}
 }
 

@@ -20,6 +20,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			"fit.steps": "-1 10000001", "fit.batch": "-1 1048577", "fit.step_size": "-1 .nan 1001",
 			"fit.step_end": "1e-13 .nan", "fit.memory": "1 -0.5 .nan", "fit.average": "1 .nan",
 			"student.generator": "linear", "student.warp": "11 -0.5 .nan", "student.noise": "-1 4097",
+			"features.patches": "-2 .nan", "features.patch_waves": "1 -2 65537",
 			"student.hidden": "-1 4097", "student.layers": "-1 17",
 		}, func(o embed.Options) error {
 			_, err := embed.New(o, e, 2, 1)
@@ -67,7 +68,7 @@ func TestOptionsAreChosenForTheData(t *testing.T) {
 			s.Generator == "" || s.Warp < 0 || s.Noise < 1 || s.Hidden < 1 || s.Layers < 1 {
 			t.Errorf("%s: not all is chosen: %+v", name, o)
 		}
-		if images := e.Image() != nil; images && f.Columns+f.Pairs > 0 {
+		if images := e.Image() != nil; images && f.Columns+f.Pairs > 0 || images != (f.Patches > 0) {
 			t.Errorf("%s: %+v", name, f)
 		}
 		q, err := o.Question(e, v.classes)
@@ -109,8 +110,9 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 			"embed.student.generator: convolution is for images only"},
 		"warps of a table": {table, 2, "student: {warp: 1}", "embed.student.warp is for images only"},
 		"nothing to match": {table, 2, "features: {columns: 0, pairs: 0, fourier: 0}",
-			"embed.features: columns, pairs and fourier are all 0"},
-		"nothing of images":        {images, 2, "features: {fourier: 0}", "are all 0"},
+			"embed.features: columns, pairs, fourier and patches are all 0"},
+		"nothing of images":        {images, 2, "features: {fourier: 0, patches: 0}", "are all 0"},
+		"patches of a table":       {table, 2, "features: {patches: 1}", "embed.features.patches is for images only"},
 		"too many numbers":         {table, 2, "features: {waves: 65536}", "embed.features: embedding: part"},
 		"too many for the classes": {table, 1 << 17, "", "embed.features: embedding:"},
 		"a convolution that does not fit": {images, 2, "student: {generator: convolution, layers: 5}",
@@ -136,5 +138,19 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 	e := studenttest.Encoder(t, oneColumnSchema)
 	if err := o.ChosenFor(e, 1, 0).CheckFor(e, 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// Patches have fewer waves where classes are many, and are left out where even two are too many, or of images that are
+// too small.
+func TestPatchesWithoutRoom(t *testing.T) {
+	for _, c := range []struct {
+		side, classes, waves int
+	}{{28, 10, 32}, {28, 100, 2}, {28, 400, 0}, {4, 2, 0}} {
+		e := studenttest.Images(t, c.side, c.side, 1)
+		f := embed.DefaultOptions().ChosenFor(e, c.classes, 0).Features
+		if (f.Patches > 0) != (c.waves > 0) || c.waves > 0 && f.PatchWaves != c.waves {
+			t.Errorf("%+v: %d waves of weight %v", c, f.PatchWaves, f.Patches)
+		}
 	}
 }

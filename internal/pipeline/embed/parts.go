@@ -10,6 +10,9 @@ import (
 // featureSeed draws waves and pairs. It is public, and the same in all runs.
 const featureSeed = 1
 
+// patchSeed draws the waves of patches.
+const patchSeed = 101
+
 // parts returns the groups of features. The first is the count.
 func (o Options) parts() []embedding.Part {
 	f := o.Features
@@ -28,7 +31,22 @@ func (o Options) parts() []embedding.Part {
 			})
 		}
 	}
+	if f.Patches > 0 {
+		for i, scale := range patchScales {
+			parts = append(parts, o.patches(f.PatchWaves/len(patchScales), i, scale))
+		}
+	}
 	return parts
+}
+
+// patchScales are the length scales of the waves of patches, whose pixels are from 0 to 1.
+var patchScales = []float64{1, 0.5}
+
+func (o Options) patches(count, i int, scale float64) embedding.Part {
+	return embedding.Part{
+		Kind: embedding.Patches, Weight: o.Features.Patches / math.Sqrt(float64(len(patchScales))),
+		Count: count, Spread: 1 / scale, Seed: patchSeed + uint64(i),
+	}
 }
 
 func (o Options) columns(bins int) embedding.Part {
@@ -48,6 +66,14 @@ const mostNumbers = embedding.MaxSize / 2
 func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	f, room := &o.Features, mostNumbers/max(1, classes)
 	images := e.Image() != nil
+	if f.PatchWaves == 0 {
+		f.PatchWaves = 32
+		if each := numbers(e, o.patches(1, 0, 1)); images && f.PatchWaves*each > room/2 {
+			if f.PatchWaves = max(2, room/2/each/2*2); set.Patches == -1 && f.PatchWaves*each > room/2 {
+				f.Patches = 0
+			}
+		}
+	}
 	if f.Waves == 0 {
 		waves := 200
 		if images {

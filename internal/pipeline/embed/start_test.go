@@ -83,7 +83,7 @@ func TestTheGeneratorMatchesTheRecords(t *testing.T) {
 			v := variants(t)[c.of]
 			v.o.Fit.Steps, v.o.Fit.Batch, v.o.Student.Hidden = c.steps, 128, 32
 			v.o.Fit.Average = 0.95
-			v.o.Features.Waves = 100 // fewer waves do not distinguish 64 pixels
+			v.o.Features.Waves, v.o.Features.PatchWaves = 100, 64 // fewer waves do not distinguish 64 pixels
 			oracle, null := v.own(t), v.own(t)
 			null.X, null.Classes = nil, nil
 			tr, other := mustTrain(t, v, oracle, 1), mustTrain(t, v, null, 1)

@@ -43,6 +43,7 @@ var partKinds = map[embedding.Kind]conclavev1.Embedding_Part_Kind{
 	embedding.Columns: conclavev1.Embedding_Part_KIND_COLUMNS,
 	embedding.Pairs:   conclavev1.Embedding_Part_KIND_PAIRS,
 	embedding.Fourier: conclavev1.Embedding_Part_KIND_FOURIER,
+	embedding.Patches: conclavev1.Embedding_Part_KIND_PATCHES,
 }
 
 // roundOf is a round that asks for an embedding, as it is sent to nodes.

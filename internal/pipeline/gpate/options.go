@@ -201,7 +201,7 @@ func (o Options) ChosenFor(e *encode.Encoder) Options {
 	pipeline.Choose(&o.Student.StepEnd, 0, images, end, end)
 	features := o.Seen(e)
 	if o.Answers == Sum {
-		pipeline.Choose(&o.Rounds, 0, images, 20, 40)
+		pipeline.Choose(&o.Rounds, 0, images, 20, 80)
 		pipeline.Choose(&o.Directions, 0, images, features, features)
 		pipeline.Choose(&o.Records, 0, images, 64, min(200, maxEntries/max(1, o.Directions)))
 		return o

@@ -33,6 +33,8 @@ const (
 	Embedding_Part_KIND_PAIRS Embedding_Part_Kind = 3
 	// Random cosines and sines of the whole record.
 	Embedding_Part_KIND_FOURIER Embedding_Part_Kind = 4
+	// Random cosines and sines of small squares of an image, as means over the cells of a grid.
+	Embedding_Part_KIND_PATCHES Embedding_Part_Kind = 5
 )
 
 // Enum value maps for Embedding_Part_Kind.
@@ -43,6 +45,7 @@ var (
 		2: "KIND_COLUMNS",
 		3: "KIND_PAIRS",
 		4: "KIND_FOURIER",
+		5: "KIND_PATCHES",
 	}
 	Embedding_Part_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -50,6 +53,7 @@ var (
 		"KIND_COLUMNS":     2,
 		"KIND_PAIRS":       3,
 		"KIND_FOURIER":     4,
+		"KIND_PATCHES":     5,
 	}
 )
 
@@ -1913,24 +1917,25 @@ const file_conclave_v1_questions_proto_rawDesc = "" +
 	"directions\x18\x02 \x01(\fR\n" +
 	"directions\x12\x14\n" +
 	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\"\xe6\x02\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\"\xf8\x02\n" +
 	"\tEmbedding\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x121\n" +
-	"\x05parts\x18\x02 \x03(\v2\x1b.conclave.v1.Embedding.PartR\x05parts\x1a\x8b\x02\n" +
+	"\x05parts\x18\x02 \x03(\v2\x1b.conclave.v1.Embedding.PartR\x05parts\x1a\x9d\x02\n" +
 	"\x04Part\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .conclave.v1.Embedding.Part.KindR\x04kind\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x12\n" +
 	"\x04bins\x18\x03 \x01(\rR\x04bins\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
 	"\x06spread\x18\x05 \x01(\x01R\x06spread\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\x04R\x04seed\"_\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\"q\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_ONES\x10\x01\x12\x10\n" +
 	"\fKIND_COLUMNS\x10\x02\x12\x0e\n" +
 	"\n" +
 	"KIND_PAIRS\x10\x03\x12\x10\n" +
-	"\fKIND_FOURIER\x10\x04\"\x99\x03\n" +
+	"\fKIND_FOURIER\x10\x04\x12\x10\n" +
+	"\fKIND_PATCHES\x10\x05\"\x99\x03\n" +
 	"\x10DiscriminatorSum\x12@\n" +
 	"\rdiscriminator\x18\x01 \x01(\v2\x1a.conclave.v1.DiscriminatorR\rdiscriminator\x12\x18\n" +
 	"\aweights\x18\x02 \x01(\fR\aweights\x12'\n" +

@@ -83,8 +83,7 @@ type Fit struct {
 // Student is the generator of `pipeline: embed`. A warm start fits the generator of its run's pipeline instead.
 type Student struct {
 	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
-	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower. `refined`: the
-	// same, and then convolutions of full size that draw the details; it takes more than twice the time.
+	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower.
 	Generator string `yaml:"generator"`
 	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
 	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.
@@ -96,7 +95,7 @@ type Student struct {
 	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
 	// Hidden is the width of the generator's layers, or the channels of a convolution's first and smallest grid.
-	// For images 0 takes 64 with convolutions, else 256.
+	// For images 0 takes 64 for convolutions, else 256.
 	Hidden int `yaml:"hidden"`
 	// Layers is the number of the generator's hidden layers, or how often the grid doubles.
 	Layers int `yaml:"layers"`

@@ -36,7 +36,7 @@ func (o Options) Validate() error {
 	c.Decay("fit.memory", t.Memory)
 	c.Decay("fit.average", t.Average)
 	s := o.Student
-	c.OneOf("student.generator", s.Generator, "", "dense", "convolution", "refined")
+	c.OneOf("student.generator", s.Generator, "", "dense", "convolution")
 	c.Chosen("student.warp", s.Warp, -1, 0, 10)
 	c.Between("student.noise", float64(s.Noise), 0, 4096)
 	c.Between("student.hidden", float64(s.Hidden), 0, 4096)
@@ -53,8 +53,7 @@ func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	c := pipeline.NewChecks("embed")
 	f, s := o.Features, o.Student
 	c.ImagesOnly(e, map[string]bool{
-		"student.generator: convolution": s.Generator == "convolution",
-		"student.generator: refined":     s.Generator == "refined", "student.warp": s.Warp > 0,
+		"student.generator: convolution": s.Generator == "convolution", "student.warp": s.Warp > 0,
 		"features.patches": f.Patches > 0,
 	})
 	c.Check(e.Image() == nil || f.Columns <= 0 && f.Pairs <= 0, "features: columns and pairs are for tables only; set "+

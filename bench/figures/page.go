@@ -26,7 +26,7 @@ var parts = map[string]string{
 var tried = [][2]string{
 	{"before", "the sum without `patches`"}, {"means", "with the mean image of each class at 14 x 14"},
 	{"sizes", "with waves of the image at 14 x 14 and 7 x 7"}, {"patches-4", "with 64 waves of patches in 4 x 4 cells"},
-	{"patches-7", "with 64 in 7 x 7 cells"}, {"patches", "with 32 in 7 x 7 cells, the default"},
+	{"patches-7", "with 64 in 7 x 7 cells"}, {"patches", "with 32 in 7 x 7 cells (`patches: 1`)"},
 	{"refined", "without patches, by a generator that ends in a residual block of convolutions, 2.4 times as slow"},
 	{"both", "by such a generator, with 32 waves of patches in 7 x 7 cells"},
 	{"small", "the same, with half the batch"}, {"light", "with 32 waves, of half the weight"},

@@ -14,11 +14,12 @@ func (o Options) Validate() error {
 	c.Rounds(o.Quorum, o.Deadline)
 	f := o.Features
 	c.Chosen("features.count", f.Count, 0, 1e-6, 1e6)
-	for field, weight := range map[string]float64{"columns": f.Columns, "pairs": f.Pairs, "fourier": f.Fourier,
-		"patches": f.Patches} {
+	for field, weight := range map[string]float64{"columns": f.Columns, "pairs": f.Pairs, "fourier": f.Fourier} {
 		c.Check(weight == -1 || weight == 0 || weight >= 1e-6 && weight <= 1e6,
 			"features.%s: %v is not between 1e-6 and 1e6, 0 to leave them out, or -1 to have it chosen", field, weight)
 	}
+	c.Check(f.Patches == 0 || f.Patches >= 1e-6 && f.Patches <= 1e6,
+		"features.patches: %v is not between 1e-6 and 1e6, or 0 to leave them out", f.Patches)
 	c.Chosen("features.bins", float64(f.Bins), 0, 2, 1024)
 	c.Chosen("features.pair_bins", float64(f.PairBins), 0, 2, 1024)
 	c.Between("features.most_pairs", float64(f.MostPairs), 0, 1<<17)

@@ -26,11 +26,11 @@ var parts = map[string]string{
 var tried = [][2]string{
 	{"before", "the sum without `patches`"}, {"means", "with the mean image of each class at 14 x 14"},
 	{"sizes", "with waves of the image at 14 x 14 and 7 x 7"}, {"patches-4", "with 64 waves of patches in 4 x 4 cells"},
-	{"patches-7", "with 64 in 7 x 7 cells"}, {"patches", "with 32 in 7 x 7 cells, the default"},
-	{"refined", "`generator: refined`, without patches"}, {"both", "`generator: refined`, with the default patches"},
-	{"small", "the same, with half the batch"},
+	{"patches-7", "with 64 in 7 x 7 cells"}, {"patches", "with 32 in 7 x 7 cells (`patches: 1`)"},
+	{"refined", "without patches, by a generator that ends in a residual block of convolutions, 2.4 times as slow"},
+	{"both", "by such a generator, with 32 waves of patches in 7 x 7 cells"},
+	{"small", "the same, with half the batch"}, {"light", "with 32 waves, of half the weight"},
 	{"votes", "0.3 of the sum's budget for votes on 2,000 generated images"},
-	{"learned", "0.3 of it for a second sum, of features that a network learned from generated images"},
 }
 
 // sources are what rows of tables come from: their name on the page, and their case in the log.

@@ -59,7 +59,7 @@ func New(e *encode.Encoder, classes int, parts []Part) (*Features, error) {
 			return nil, fmt.Errorf("embedding: part %d (%s): %w", i, p.Kind, err)
 		}
 		if b == nil {
-			continue // a single column has no pairs, and a very small image no patches
+			continue // a single column has no pairs
 		}
 		f.parts, f.spec = append(f.parts, b), append(f.spec, p)
 		f.count += b.count()

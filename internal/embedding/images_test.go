@@ -130,7 +130,7 @@ func TestShapesOfPatches(t *testing.T) {
 		{Kind: embedding.Patches, Weight: 1, Count: 2, Spread: 1, Seed: 1}}
 	for _, c := range []struct {
 		height, width, channels, want int
-	}{{4, 28, 1, 1}, {5, 5, 1, 1 + 4}, {8, 8, 1, 1 + 4*4}, {6, 20, 3, 1 + 4*7}, {32, 32, 3, 1 + 4*49}} {
+	}{{5, 5, 1, 1 + 4}, {8, 8, 1, 1 + 4*4}, {6, 20, 3, 1 + 4*7}, {32, 32, 3, 1 + 4*49}} {
 		e := encoder(t, fmt.Sprintf(`name: images
 label: y
 format: idx
@@ -144,6 +144,10 @@ columns:
 		if f.Count() != c.want {
 			t.Errorf("%+v: %d numbers", c, f.Count())
 		}
+	}
+	small := strings.Replace(digits, "28, width: 28", "4, width: 196", 1)
+	if _, err := embedding.New(encoder(t, small), 10, part); err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("patches of an image of 4 rows: %v", err)
 	}
 	if _, err := embedding.New(encoder(t, mixed), 3, part); err == nil || !strings.Contains(err.Error(), "of images") {
 		t.Errorf("patches of a table: %v", err)

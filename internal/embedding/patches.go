@@ -2,6 +2,7 @@ package embedding
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
@@ -33,7 +34,6 @@ type patches struct {
 	share       []float32
 }
 
-// newPatches returns nil for images without room for a square.
 func newPatches(p Part, e *encode.Encoder, room int) (block, error) {
 	image := e.Image()
 	if image == nil {
@@ -41,7 +41,8 @@ func newPatches(p Part, e *encode.Encoder, room int) (block, error) {
 	}
 	down, across := (image.Height-PatchSide)/patchStep+1, (image.Width-PatchSide)/patchStep+1
 	if image.Height < PatchSide || image.Width < PatchSide {
-		return nil, nil
+		return nil, fmt.Errorf("images of %d x %d have no room for patches of %d x %d; leave patches out", image.Height,
+			image.Width, PatchSide, PatchSide)
 	}
 	rows, columns := min(patchGrid, down), min(patchGrid, across)
 	cells := rows * columns

@@ -319,7 +319,7 @@ func TestLargeSums(t *testing.T) {
 }
 
 func TestSumsOfImages(t *testing.T) {
-	all, rows := questiontest.Images(t, 2, 2, 1, 60), questiontest.Rows(60)
+	all, rows := questiontest.Images(t, 6, 5, 1, 60), questiontest.Rows(60)
 	part := func(rows []int) *question.Site { return questiontest.Site(t, all.Subset(rows), 2) }
 	one, two := []*question.Site{part(rows)}, []*question.Site{part(rows[:25]), part(rows[25:])}
 	e := encode.New(one[0].Schema)
@@ -332,7 +332,8 @@ func TestSumsOfImages(t *testing.T) {
 		q.Embedding.Parts[1] = &conclavev1.Embedding_Part{
 			Kind: conclavev1.Embedding_Part_KIND_COLUMNS, Weight: 1, Bins: 3,
 		}
-		q.Entries = 2 * (1 + 4*3)
+		q.Embedding.Parts = q.Embedding.Parts[:2]
+		q.Entries = 2 * (1 + 30*3)
 	}))
 }
 

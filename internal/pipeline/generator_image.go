@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,17 +16,8 @@ import (
 // so records do not depend on each other.
 type imageGrid struct {
 	height, width int   // of the first grid
-	channels      []int // of each grid; the last is the image, unless it is refined
-	// refined is the image's channels, if the last grid is refined: a residual block and a convolution that makes the
-	// image follow it. Else it is 0.
-	refined int
+	channels      []int // of each grid; the last is the image
 }
-
-// refinedChannels is the number of channels of a grid that is refined, and refineKernel the side of the kernels.
-const (
-	refinedChannels = 8
-	refineKernel    = 3
-)
 
 // The convolutions' shape, which doubles a grid.
 const (
@@ -37,7 +29,7 @@ const (
 // checkImage tells whether doubling can make images of this shape.
 func (s GeneratorSpec) checkImage(image *partition.Image) error {
 	if image == nil {
-		return fmt.Errorf("a generator of kind %s needs a schema of images (format: idx): use kind dense", s.Kind)
+		return errors.New("a generator of kind convolution needs a schema of images (format: idx): use kind dense")
 	}
 	h, w, halvings := image.Height, image.Width, 0
 	for ; h%2 == 0 && w%2 == 0; halvings++ {
@@ -45,11 +37,11 @@ func (s GeneratorSpec) checkImage(image *partition.Image) error {
 	}
 	switch {
 	case halvings == 0:
-		return fmt.Errorf("a generator of kind %s cannot make images of %d x %d, because a side is odd: use "+
-			"kind dense", s.Kind, image.Height, image.Width)
+		return fmt.Errorf("a generator of kind convolution cannot make images of %d x %d, because a side is odd: use "+
+			"kind dense", image.Height, image.Width)
 	case s.Layers > halvings:
-		return fmt.Errorf("a generator of kind %s with layers %d cannot make images of %d x %d, which can be "+
-			"halved %d times: use kind dense, or set layers to at most %d", s.Kind, s.Layers, image.Height, image.Width,
+		return fmt.Errorf("a generator of kind convolution with layers %d cannot make images of %d x %d, which can be "+
+			"halved %d times: use kind dense, or set layers to at most %d", s.Layers, image.Height, image.Width,
 			halvings, halvings)
 	}
 	return nil
@@ -61,11 +53,6 @@ func (s GeneratorSpec) grid(image partition.Image) imageGrid {
 	for i := range s.Layers {
 		g.channels = append(g.channels, max(1, s.Hidden>>i))
 	}
-	if s.Kind == KindRefined {
-		g.refined = image.Channels
-		g.channels = append(g.channels, refinedChannels)
-		return g
-	}
 	g.channels = append(g.channels, image.Channels)
 	return g
 }
@@ -75,9 +62,6 @@ func (g imageGrid) weights(inputs int) int {
 	n := inputs * g.height * g.width * g.channels[0]
 	for i, c := range g.channels[1:] {
 		n += g.channels[i] * upKernel * upKernel * c
-	}
-	if g.refined > 0 {
-		n += refineKernel * refineKernel * refinedChannels * (2*refinedChannels + g.refined)
 	}
 	return n
 }
@@ -90,7 +74,7 @@ func (g imageGrid) layers(noise int) []nn.Spec {
 		nn.Reshape{Height: g.height, Width: g.width, Channels: g.channels[0]},
 	}
 	for i, c := range g.channels[1:] {
-		last := i == len(g.channels)-2 && g.refined == 0
+		last := i == len(g.channels)-2
 		deviation := 1.0
 		if last {
 			deviation = pixelSpread
@@ -105,26 +89,7 @@ func (g imageGrid) layers(noise int) []nn.Spec {
 			layers = append(layers, nn.LeakyReLU(leak))
 		}
 	}
-	if g.refined > 0 {
-		layers = append(layers, g.refine()...)
-	}
 	return layers
-}
-
-// refine are the layers that make an image of the last grid. The block begins as its input.
-func (g imageGrid) refine() []nn.Spec {
-	squares := float64(refineKernel*refineKernel*refinedChannels) * (1 + leak*leak) / 2
-	convolution := func(out int, init nn.Init) nn.Spec {
-		return nn.Conv2D{Out: out, Kernel: refineKernel, Stride: 1, Pad: refineKernel / 2, Init: init}
-	}
-	return []nn.Spec{
-		nn.Residual{Body: []nn.Spec{
-			convolution(refinedChannels, spread(1, squares)), nn.LeakyReLU(leak),
-			convolution(refinedChannels, nn.Zeros),
-		}},
-		nn.LeakyReLU(leak),
-		convolution(g.refined, spread(pixelSpread, squares)),
-	}
 }
 
 // pixelSpread is the standard deviation of the first outputs. Most pixels are then between 0.1 and 0.9.

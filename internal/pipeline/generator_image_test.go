@@ -67,14 +67,13 @@ func TestConvolutionMakesPixelsInOrder(t *testing.T) {
 	}
 }
 
-// The gradients of all parameters agree with central differences, for all kinds.
+// The gradients of all parameters agree with central differences, for both kinds.
 func TestGeneratorGradients(t *testing.T) {
 	schema := imageSchema(t, 4, 8, 2)
 	for _, spec := range []GeneratorSpec{
 		{Kind: KindDense, Noise: 3, Hidden: 5, Layers: 2, Classes: 2},
 		{Kind: KindConvolution, Noise: 3, Hidden: 5, Layers: 2, Classes: 2},
 		{Kind: KindConvolution, Noise: 3, Hidden: 3, Layers: 1, Classes: 2},
-		{Kind: KindRefined, Noise: 3, Hidden: 3, Layers: 1, Classes: 2},
 	} {
 		g := modelOf(t, schema, spec, 0.5, 0.5).Generator
 		const n = 3
@@ -82,11 +81,6 @@ func TestGeneratorGradients(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 9))
 		for i := range weights {
 			weights[i] = float32(rng.NormFloat64())
-		}
-		for _, p := range g.Net.Params() { // some are 0 at first
-			for i := range p.Value {
-				p.Value[i] += float32(0.1 * rng.NormFloat64())
-			}
 		}
 		loss := func() (sum float64) {
 			for i, v := range sampled(g, n, 3) {
@@ -97,22 +91,17 @@ func TestGeneratorGradients(t *testing.T) {
 		x := sampled(g, n, 3)
 		g.Backward(slices.Clone(weights), x)
 		for _, p := range g.Net.Params() {
-			// A step across the bend of a rectifier changes a difference, so all of a tensor count together.
-			var apart, length float64
 			for i := range p.Value {
-				const h = 5e-4
+				const h = 1e-3
 				was := p.Value[i]
 				p.Value[i] = was + h
 				up := loss()
 				p.Value[i] = was - h
 				down := loss()
 				p.Value[i] = was
-				got, want := float64(p.Grad[i]), (up-down)/(2*h)
-				apart, length = apart+(got-want)*(got-want), length+want*want
-			}
-			if apart, length = math.Sqrt(apart), math.Sqrt(length); !(apart <= 0.02*length && length > 0) {
-				t.Errorf("%+v: the gradient of %s is %v from the differences, whose length is %v", spec, p.Name, apart,
-					length)
+				if got, want := float64(p.Grad[i]), (up-down)/(2*h); math.Abs(got-want) > 5e-3*(1+math.Abs(want)) {
+					t.Errorf("%+v: gradient of %s[%d] is %v, want %v", spec, p.Name, i, got, want)
+				}
 			}
 		}
 	}
@@ -123,7 +112,6 @@ func TestFirstImagesAreSpread(t *testing.T) {
 	for _, spec := range []GeneratorSpec{
 		{Kind: KindConvolution, Noise: 32, Hidden: 32, Layers: 2, Classes: 2},
 		{Kind: KindConvolution, Noise: 8, Hidden: 64, Layers: 4, Classes: 2},
-		{Kind: KindRefined, Noise: 32, Hidden: 64, Layers: 2, Classes: 2},
 		{Noise: 32, Hidden: 64, Layers: 2, Classes: 2},
 	} {
 		g := modelOf(t, imageSchema(t, 32, 32, 1), spec, 0.5, 0.5).Generator

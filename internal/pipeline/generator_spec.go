@@ -13,13 +13,11 @@ const (
 	KindDense = "dense"
 	// KindConvolution is a network of transposed convolutions, for images.
 	KindConvolution = "convolution"
-	// KindRefined is such a network whose image a residual block of convolutions of full size refines.
-	KindRefined = "refined"
 )
 
 // GeneratorSpec is the shape of a generator.
 type GeneratorSpec struct {
-	// Kind is KindDense, or empty, KindConvolution or KindRefined.
+	// Kind is KindDense, or empty, or KindConvolution.
 	Kind string `json:"kind,omitempty"`
 	// Noise is the number of normal random inputs for a record.
 	Noise int `json:"noise"`
@@ -71,14 +69,14 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 	switch s.Kind {
 	case "", KindDense:
 		weights = (s.Noise+s.Classes)*s.Hidden + (s.Layers-1)*s.Hidden*s.Hidden + s.Hidden*e.Width()
-	case KindConvolution, KindRefined:
+	case KindConvolution:
 		if err := s.checkImage(e.Image()); err != nil {
 			return err
 		}
 		weights = s.grid(*e.Image()).weights(s.Noise + s.Classes)
 	default:
-		return fmt.Errorf("a generator of kind %q is unknown to this version: use %s, %s or %s", s.Kind, KindDense,
-			KindConvolution, KindRefined)
+		return fmt.Errorf("a generator of kind %q is unknown to this version: use %s or %s", s.Kind, KindDense,
+			KindConvolution)
 	}
 	if weights > maxWeights {
 		return fmt.Errorf("a generator of %d weights is too large: set hidden or layers lower, so that there are at "+
@@ -89,7 +87,7 @@ func (s GeneratorSpec) Check(e *encode.Encoder) error {
 
 // layers are the layers of a checked generator's network.
 func (s GeneratorSpec) layers(e *encode.Encoder) []nn.Spec {
-	if s.Kind == KindConvolution || s.Kind == KindRefined {
+	if s.Kind == KindConvolution {
 		return s.grid(*e.Image()).layers(s.Noise)
 	}
 	var layers []nn.Spec
@@ -123,9 +121,9 @@ func ChooseGenerator(kind *string, hidden *int, spec GeneratorSpec, e *encode.En
 	images := e.Image() != nil
 	spec.Kind, spec.Hidden = KindConvolution, convolved
 	Choose(kind, "", images && spec.Check(e) == nil, KindDense, KindConvolution)
-	if *kind == KindDense {
-		Choose(hidden, 0, images, 128, 256)
-	} else {
+	if *kind == KindConvolution {
 		Choose(hidden, 0, false, convolved, 0)
+	} else {
+		Choose(hidden, 0, images, 128, 256)
 	}
 }

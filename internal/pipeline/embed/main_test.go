@@ -67,8 +67,6 @@ func variants(t testing.TB) map[string]variant {
 	forgetful.Fit.Memory, forgetful.Fit.Average = 0, 0
 	convolution := imageOptions()
 	convolution.Student.Generator, convolution.Student.Hidden, convolution.Student.Warp = "convolution", 4, 0.5
-	refined := convolution
-	refined.Student.Generator = "refined"
 	table, images := studenttest.Table(t), studenttest.Images(t, 8, 8, 1)
 	return map[string]variant{
 		"a table":        {table, smallOptions(), 2, studenttest.LevelRecord},
@@ -78,7 +76,6 @@ func variants(t testing.TB) map[string]variant {
 		"one column":     {studenttest.Encoder(t, oneColumnSchema), smallOptions(), 1, oneNumber},
 		"images":         {images, imageOptions(), 2, studenttest.ImageRecord},
 		"convolutions":   {images, convolution, 2, studenttest.ImageRecord},
-		"refined":        {images, refined, 2, studenttest.ImageRecord},
 	}
 }
 

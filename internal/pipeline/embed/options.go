@@ -55,8 +55,8 @@ type Features struct {
 	// root of n over 1.4 and over 2.8.
 	Scales []float64 `yaml:"scales"`
 	// Patches is the weight of random waves of small squares of an image, of 5 x 5 pixels each. What is summed are
-	// their means in the cells of a grid of 7 x 7: they show strokes and texture, and where. Images only. -1 takes 1,
-	// or 0 for tables and if the images are too small or classes too many.
+	// their means in the cells of a grid of 7 x 7: they show strokes and texture, and where. Images only. 0 leaves
+	// them out; 1 suits garments, and digits gain nothing.
 	Patches float64 `yaml:"patches"`
 	// PatchWaves is the number of these waves, each two numbers in every cell. Half of them have twice the frequency of
 	// the others. 0 takes 32, or what there is room for.
@@ -83,8 +83,7 @@ type Fit struct {
 // Student is the generator of `pipeline: embed`. A warm start fits the generator of its run's pipeline instead.
 type Student struct {
 	// Generator is the generator's network. `dense`: dense layers. `convolution`: transposed convolutions, for images
-	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower. `refined`: the
-	// same, and then convolutions of full size that draw the details; it takes more than twice the time.
+	// whose height and width 2^`layers` divides; neighbouring pixels come out alike, and it is slower.
 	Generator string `yaml:"generator"`
 	// Warp is the strength of the small random maps that end the generator of images; 0 means none. At 1 images turn
 	// by 0.15 radians, shear by 0.15, grow or shrink by a tenth and shift by a 28th of a side, as standard deviations.
@@ -96,7 +95,7 @@ type Student struct {
 	// Noise is the number of random inputs of the generator.
 	Noise int `yaml:"noise"`
 	// Hidden is the width of the generator's layers, or the channels of a convolution's first and smallest grid.
-	// For images 0 takes 64 with convolutions, else 256.
+	// For images 0 takes 64 for convolutions, else 256.
 	Hidden int `yaml:"hidden"`
 	// Layers is the number of the generator's hidden layers, or how often the grid doubles.
 	Layers int `yaml:"layers"`
@@ -106,7 +105,7 @@ type Student struct {
 func DefaultOptions() Options {
 	return Options{
 		Quorum: 0.9, Deadline: 60,
-		Features: Features{Columns: -1, Pairs: -1, Fourier: -1, Patches: -1},
+		Features: Features{Columns: -1, Pairs: -1, Fourier: -1},
 		Fit:      Fit{Memory: -1, Average: -1},
 		Student:  Student{Warp: -1},
 	}
@@ -129,7 +128,6 @@ func (o Options) ChosenFor(e *encode.Encoder, classes int, sigma float64) Option
 	pipeline.Choose(&f.Columns, -1, images, columns, 0)
 	pipeline.Choose(&f.Pairs, -1, images, pairs, 0)
 	pipeline.Choose(&f.Fourier, -1, images, 0.8, 1)
-	pipeline.Choose(&f.Patches, -1, images, 0, 1)
 	// Pairs have few bins, since the number of cells is their square. With many pairs each gets little of the
 	// weight.
 	pipeline.Choose(&f.PairBins, 0, false, 5, 0)

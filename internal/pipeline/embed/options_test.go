@@ -20,7 +20,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			"fit.steps": "-1 10000001", "fit.batch": "-1 1048577", "fit.step_size": "-1 .nan 1001",
 			"fit.step_end": "1e-13 .nan", "fit.memory": "1 -0.5 .nan", "fit.average": "1 .nan",
 			"student.generator": "linear", "student.warp": "11 -0.5 .nan", "student.noise": "-1 4097",
-			"features.patches": "-2 .nan", "features.patch_waves": "1 -2 65537",
+			"features.patches": "-1 .nan 2e6", "features.patch_waves": "1 -2 65537",
 			"student.hidden": "-1 4097", "student.layers": "-1 17",
 		}, func(o embed.Options) error {
 			_, err := embed.New(o, e, 2, 1)
@@ -68,7 +68,7 @@ func TestOptionsAreChosenForTheData(t *testing.T) {
 			s.Generator == "" || s.Warp < 0 || s.Noise < 1 || s.Hidden < 1 || s.Layers < 1 {
 			t.Errorf("%s: not all is chosen: %+v", name, o)
 		}
-		if images := e.Image() != nil; images && f.Columns+f.Pairs > 0 || images != (f.Patches > 0) {
+		if images := e.Image() != nil; images && f.Columns+f.Pairs > 0 || f.Patches != 0 {
 			t.Errorf("%s: %+v", name, f)
 		}
 		q, err := o.Question(e, v.classes)
@@ -111,7 +111,8 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 		"warps of a table": {table, 2, "student: {warp: 1}", "embed.student.warp is for images only"},
 		"nothing to match": {table, 2, "features: {columns: 0, pairs: 0, fourier: 0}",
 			"embed.features: columns, pairs, fourier and patches are all 0"},
-		"nothing of images":        {images, 2, "features: {fourier: 0, patches: 0}", "are all 0"},
+		"nothing of images":        {images, 2, "features: {fourier: 0}", "are all 0"},
+		"patches of small images":  {studenttest.Images(t, 4, 8, 1), 2, "features: {patches: 1}", "leave patches out"},
 		"patches of a table":       {table, 2, "features: {patches: 1}", "embed.features.patches is for images only"},
 		"too many numbers":         {table, 2, "features: {waves: 65536}", "embed.features: embedding: part"},
 		"too many for the classes": {table, 1 << 17, "", "embed.features: embedding:"},
@@ -141,16 +142,14 @@ func TestOptionsThatDoNotFitTheData(t *testing.T) {
 	}
 }
 
-// Patches have fewer waves where classes are many, and are left out where even two are too many, or of images that are
-// too small.
-func TestPatchesWithoutRoom(t *testing.T) {
-	for _, c := range []struct {
-		side, classes, waves int
-	}{{28, 10, 32}, {28, 100, 2}, {28, 400, 0}, {4, 2, 0}} {
-		e := studenttest.Images(t, c.side, c.side, 1)
-		f := embed.DefaultOptions().ChosenFor(e, c.classes, 0).Features
-		if (f.Patches > 0) != (c.waves > 0) || c.waves > 0 && f.PatchWaves != c.waves {
-			t.Errorf("%+v: %d waves of weight %v", c, f.PatchWaves, f.Patches)
+// Patches have fewer waves where classes are many.
+func TestPatchesWithLittleRoom(t *testing.T) {
+	e := studenttest.Images(t, 28, 28, 1)
+	for classes, want := range map[int]int{10: 32, 50: 6, 400: 2} {
+		o := embed.DefaultOptions()
+		o.Features.Patches = 1
+		if o = o.ChosenFor(e, classes, 0); o.Features.PatchWaves != want || o.CheckFor(e, classes) != nil {
+			t.Errorf("%d classes: %d waves, %v", classes, o.Features.PatchWaves, o.CheckFor(e, classes))
 		}
 	}
 }

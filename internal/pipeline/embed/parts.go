@@ -68,10 +68,8 @@ func (o *Options) fit(e *encode.Encoder, classes int, set Features) {
 	images := e.Image() != nil
 	if f.PatchWaves == 0 {
 		f.PatchWaves = 32
-		if each := numbers(e, o.patches(1, 0, 1)); images && f.PatchWaves*each > room/2 {
-			if f.PatchWaves = max(2, room/2/each/2*2); set.Patches == -1 && f.PatchWaves*each > room/2 {
-				f.Patches = 0
-			}
+		if images {
+			f.PatchWaves = max(2, min(32, room/2/numbers(e, o.patches(1, 0, 1))/2*2))
 		}
 	}
 	if f.Waves == 0 {

@@ -14,11 +14,12 @@ func (o Options) Validate() error {
 	c.Rounds(o.Quorum, o.Deadline)
 	f := o.Features
 	c.Chosen("features.count", f.Count, 0, 1e-6, 1e6)
-	for field, weight := range map[string]float64{"columns": f.Columns, "pairs": f.Pairs, "fourier": f.Fourier,
-		"patches": f.Patches} {
+	for field, weight := range map[string]float64{"columns": f.Columns, "pairs": f.Pairs, "fourier": f.Fourier} {
 		c.Check(weight == -1 || weight == 0 || weight >= 1e-6 && weight <= 1e6,
 			"features.%s: %v is not between 1e-6 and 1e6, 0 to leave them out, or -1 to have it chosen", field, weight)
 	}
+	c.Check(f.Patches == 0 || f.Patches >= 1e-6 && f.Patches <= 1e6,
+		"features.patches: %v is not between 1e-6 and 1e6, or 0 to leave them out", f.Patches)
 	c.Chosen("features.bins", float64(f.Bins), 0, 2, 1024)
 	c.Chosen("features.pair_bins", float64(f.PairBins), 0, 2, 1024)
 	c.Between("features.most_pairs", float64(f.MostPairs), 0, 1<<17)
@@ -36,7 +37,7 @@ func (o Options) Validate() error {
 	c.Decay("fit.memory", t.Memory)
 	c.Decay("fit.average", t.Average)
 	s := o.Student
-	c.OneOf("student.generator", s.Generator, "", "dense", "convolution", "refined")
+	c.OneOf("student.generator", s.Generator, "", "dense", "convolution")
 	c.Chosen("student.warp", s.Warp, -1, 0, 10)
 	c.Between("student.noise", float64(s.Noise), 0, 4096)
 	c.Between("student.hidden", float64(s.Hidden), 0, 4096)
@@ -53,8 +54,7 @@ func (o Options) CheckFor(e *encode.Encoder, classes int) error {
 	c := pipeline.NewChecks("embed")
 	f, s := o.Features, o.Student
 	c.ImagesOnly(e, map[string]bool{
-		"student.generator: convolution": s.Generator == "convolution",
-		"student.generator: refined":     s.Generator == "refined", "student.warp": s.Warp > 0,
+		"student.generator: convolution": s.Generator == "convolution", "student.warp": s.Warp > 0,
 		"features.patches": f.Patches > 0,
 	})
 	c.Check(e.Image() == nil || f.Columns <= 0 && f.Pairs <= 0, "features: columns and pairs are for tables only; set "+

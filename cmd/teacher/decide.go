@@ -64,6 +64,9 @@ func (f decider) decide(config, run string, by sitepolicy.Decision) error {
 		return err
 	}
 	review.WriteBrief(os.Stdout, brief)
+	if brief.State == sitepolicy.StateEnded {
+		fmt.Fprintln(os.Stderr, "the run has ended: this decision is recorded, but changes nothing")
+	}
 	for _, r := range brief.Rules {
 		if by.Approve && !r.Met {
 			fmt.Fprintf(os.Stderr, "approved, but rule %s of the policy is not met: %s\n", r.Rule, r.Says)

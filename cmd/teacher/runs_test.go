@@ -220,10 +220,11 @@ func TestStateText(t *testing.T) {
 	}
 	const until = "2030-01-01T00:00:00Z"
 	for want, r := range map[string]sitepolicy.Run{
-		"ended":                  {State: sitepolicy.StateEnded},
-		"ended, denied by ann":   by(sitepolicy.StateEnded, said(true, false)),
-		"ended, approved by ann": by(sitepolicy.StateEnded, said(false, true)),
-		"denied by ann":          by(sitepolicy.StateDenied, said(true, false)),
+		"ended":                    {State: sitepolicy.StateEnded},
+		"ended, denied by ann":     by(sitepolicy.StateEnded, said(true, false)),
+		"ended, approved by ann":   by(sitepolicy.StateEnded, said(false, true)),
+		"refused, approved by ann": by(sitepolicy.StateRefused, said(false, true)),
+		"denied by ann":            by(sitepolicy.StateDenied, said(true, false)),
 		"waiting (1 of 2)": by(sitepolicy.StateWaiting,
 			sitepolicy.Decisions{Approvals: 1, ApprovalsNeeded: 2}),
 		"approved by ann until " + until: by(sitepolicy.StateApproved, sitepolicy.Decisions{Until: until}),

@@ -45,7 +45,7 @@ func TestWrongUsage(t *testing.T) {
 		{"unknown flag -format; flags have two dashes, write --format", []string{"rows", "draw", "-format=json"}},
 		{"flag needs an argument: --format", []string{"rows", "draw", "--format"}},
 		{`--format "xml": use text or json`, []string{"rows", "draw", "--format", "xml"}},
-		{`--rows "many": invalid syntax`, []string{"rows", "draw", "--rows", "many"}},
+		{`--rows "many": give a whole number`, []string{"rows", "draw", "--rows", "many"}},
 		{"--out: give a folder", []string{"man"}},
 	} {
 		root, _, _ := tool(t)

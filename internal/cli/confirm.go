@@ -37,5 +37,6 @@ func confirm(in *bufio.Reader, out io.Writer, question string) bool {
 		case answer == "no" || err != nil:
 			return false
 		}
+		fmt.Fprintln(out, "type the whole word, yes or no, in small letters")
 	}
 }

@@ -86,6 +86,17 @@ func helpTopic(help *cobra.Command, args []string) error {
 	return nil
 }
 
+// wanted says what a flag of a type takes, for a value that is none.
+func wanted(kind string) string {
+	switch {
+	case kind == "bool":
+		return "give true or false"
+	case strings.HasPrefix(kind, "float"):
+		return "give a number, such as 0.5"
+	}
+	return "give a whole number"
+}
+
 // flagError says what is wrong with a flag, in the same words for all programs.
 func flagError(c *cobra.Command, err error) error {
 	if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 {
@@ -95,6 +106,9 @@ func flagError(c *cobra.Command, err error) error {
 		cause := invalid.Unwrap()
 		if number := new(strconv.NumError); errors.As(cause, &number) {
 			cause = number.Err
+			if errors.Is(cause, strconv.ErrSyntax) {
+				cause = errors.New(wanted(invalid.GetFlag().Value.Type()))
+			}
 		}
 		return Misuse("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), cause)
 	}

@@ -17,7 +17,7 @@ type Folder struct{ root *os.Root }
 func OpenFolder(path string) (*Folder, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the folder of a run: %w", err)
+		return nil, fmt.Errorf("the run's folder: %w", err)
 	}
 	return &Folder{root}, nil
 }

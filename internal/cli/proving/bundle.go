@@ -38,7 +38,7 @@ The same run always gives the same bytes.`,
 func bundle(from, out, format string) error {
 	folder, err := proof.OpenFolder(from)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; give the output folder of a finished run", err)
 	}
 	defer folder.Close()
 	b, found, err := proof.Pack(folder)

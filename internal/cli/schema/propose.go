@@ -143,7 +143,8 @@ func (o *proposeFlags) show(p *proposal.Proposal) error {
 	}
 	fmt.Printf("\nWrote %s.", o.out)
 	if n := p.Unfinished(); n > 0 {
-		fmt.Printf(" Replace each TODO in %s; comments there say how.", text.Several(n, "column"))
+		fmt.Printf(" Replace each TODO in %s as the comments there say, and remove source: TODO.",
+			text.Several(n, "column"))
 	}
 	fmt.Printf("\nnext:\n  %s\n", o.next())
 	return nil

@@ -76,5 +76,5 @@ func split(err error) (detail, fix string) {
 	if at := strings.LastIndex(text, "; "); at >= 0 {
 		return text[:at], text[at+2:]
 	}
-	return text, "fix the named problem"
+	return text, "correct what the line above names"
 }

@@ -92,8 +92,8 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 	if l.Stage != "" {
 		stage = ", by stage " + l.Stage
 	}
-	fmt.Fprintf(w, "  %s%s\n    each: %s\n    seen before noise is added by: %s\n", l.Mechanism, stage, l.Answer,
-		l.SeenBy)
+	fmt.Fprintf(w, "  %s%s\n    each answer holds %s\n    seen before noise is added by: %s\n", l.Mechanism, stage,
+		l.Answer, l.SeenBy)
 	if l.Deviation == 0 {
 		fmt.Fprintln(w, "    the release is a random choice and contains no count")
 		return
@@ -102,7 +102,7 @@ func showLeaving(w io.Writer, l sitepolicy.Leaving, unit string) {
 		"detected in one release (%d x %.4g)", l.Deviation, unit, l.HiddenOnce, meaning.HiddenSigmas, l.Deviation)
 	if l.Times > 1 {
 		fmt.Fprintf(w, ",\n    and fewer than %d cannot be detected in all %d releases together, if they ask the same "+
-			"(that / sqrt(%d))", l.HiddenInAll, l.Times, l.Times)
+			"(%d x %.4g / sqrt(%d))", l.HiddenInAll, l.Times, meaning.HiddenSigmas, l.Deviation, l.Times)
 	}
 	fmt.Fprintln(w)
 }
@@ -209,7 +209,8 @@ func StateText(r sitepolicy.Run) string {
 	switch {
 	case r.State == sitepolicy.StateWaiting && r.ApprovalsNeeded > 1:
 		text += fmt.Sprintf(" (%d of %d)", r.Approvals, r.ApprovalsNeeded)
-	case r.By != "" && r.State == sitepolicy.StateEnded: // by itself; the decision at this site was earlier
+	case r.By != "" && (r.State == sitepolicy.StateEnded || r.State == sitepolicy.StateRefused):
+		// The run ended by itself, or the policy refuses it. People decided something else.
 		text += ", " + decision(r) + " by " + r.By
 	case r.By != "" && r.State != sitepolicy.StateWaiting:
 		text += " by " + r.By

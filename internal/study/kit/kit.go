@@ -96,16 +96,20 @@ func (k *Kit) readme() string {
 
 %s
 1. Ask the operator by telephone for the SHA-256 of this zip file, and compare it (sha256sum).
-2. teacher join %s.zip --data FILE
+2. conclave schema check --schema schema.yaml FILE
+   It reports every cell of your records that does not fit the study's schema.yaml, which is in this kit.
+   Correct the file, not the schema.
+3. teacher join %s.zip --data FILE
    It makes the site's key on this machine, asks for admission, and prints the key's fingerprint. Read it out to the
    operator by telephone. Then the command waits until the operator has admitted the sites, and prints the roster's
    fingerprint. Answer yes only if the operator and all other sites see the same fingerprint.
    If the command is interrupted, run it again to continue.
-3. teacher --config %s/teacher.yaml
+4. teacher --config %s/teacher.yaml
    It runs the site's node. Leave it running.
-4. teacher runs --config %s/teacher.yaml
+5. teacher runs --config %s/teacher.yaml
    It lists the runs that wait for approval. With the name of a run it shows what the run asks for and what it costs.
-5. teacher approve --config %s/teacher.yaml RUN
+6. teacher approve --config %s/teacher.yaml RUN
+   To refuse a run, or to stop it, write deny in place of approve.
 
 The key in this kit authorizes only the request. Keep the kit until all sites of the study have joined,
 because a later roster needs it too (teacher join). Then delete it.

@@ -117,14 +117,16 @@ func portOf(c corev1.Container, port intstr.IntOrString) int32 {
 // created are the Secrets and claims that operators make themselves, according to the documentation.
 func created(t *testing.T, command string) map[string]bool {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/kubernetes-install.md")
-	testkit.Must(t, err)
 	names := map[string]bool{}
-	for _, m := range regexp.MustCompile(command).FindAllStringSubmatch(string(raw), -1) {
-		names[m[1]] = true
+	for _, page := range []string{"kubernetes-install.md", "data-database.md"} {
+		raw, err := os.ReadFile("../../docs/" + page)
+		testkit.Must(t, err)
+		for _, m := range regexp.MustCompile(command).FindAllStringSubmatch(string(raw), -1) {
+			names[m[1]] = true
+		}
 	}
 	if len(names) == 0 {
-		t.Fatalf("docs/kubernetes-install.md has no %q", command)
+		t.Fatalf("the pages have no %q", command)
 	}
 	return names
 }
@@ -153,7 +155,7 @@ func TestPodsFindWhatTheyNeed(t *testing.T) {
 			case v.ConfigMap != nil && configs[v.ConfigMap.Name] == nil:
 				t.Errorf("the ConfigMap %s is not there", v.ConfigMap.Name)
 			case v.Secret != nil && !secrets[v.Secret.SecretName]:
-				t.Errorf("docs/kubernetes-install.md does not create the Secret %s", v.Secret.SecretName)
+				t.Errorf("no page creates the Secret %s", v.Secret.SecretName)
 			case v.PersistentVolumeClaim != nil && volumes[v.PersistentVolumeClaim.ClaimName] == nil &&
 				!claims[v.PersistentVolumeClaim.ClaimName]:
 				t.Errorf("nobody makes the claim %s", v.PersistentVolumeClaim.ClaimName)

@@ -117,7 +117,7 @@ var verdicts = map[proof.State]string{
 func verdict(found proof.Findings, worst proof.State) string {
 	if worst == proof.Failed && found.OnlyForeign() {
 		return "NOT PROVEN: the signers are not certified by --authority; ask the run's sites for their authority's " +
-			"certificate; if it is the one given, do not trust the files"
+			"certificate; if you gave that same certificate, do not trust the files"
 	}
 	return verdicts[worst]
 }

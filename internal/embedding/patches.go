@@ -24,6 +24,9 @@ const (
 // patches is the part of random waves of the small squares of an image: in each cell of a grid, the mean cosine of
 // each wave over the squares in it, followed by the mean sines. A square's wave shows its strokes and texture; the
 // cell shows where.
+//
+// Cosine and sine of a square's wave are a point on a circle, and their means over the squares of a cell lie within it.
+// So with c cells and m waves the numbers of any image, times weight/sqrt(c m), have at most the norm of the weight.
 type patches struct {
 	image  partition.Image
 	m      int

@@ -19,7 +19,7 @@ var layout string
 var parts = map[string]string{
 	"docs/pipelines.md": "pipelines", "README.md": "readme", "bench/gaussians/README.md": "gaussians",
 	"bench/tables/marginals.md": "marginals", "docs/marginals.md": "measured",
-	"docs/relabel.md": "relabel", "docs/faults.md": "faults",
+	"docs/relabel.md": "relabel", "docs/faults.md": "faults", "docs/marginals-wide.md": "wide",
 }
 
 // tried are the ideas for images: their name in the log, and on the page.

@@ -43,6 +43,7 @@ func embedLines() []group {
 	const texture = "embed: {features: {patches: 1}, student: {warp: 0.3}}"
 	for _, l := range []group{
 		{name: "mnist", data: "mnist"}, {name: "fashion", data: "fashion_mnist", fields: texture},
+		{name: "fashion-plain", data: "fashion_mnist", fields: garments},
 	} {
 		for _, epsilon := range []float64{1, 10} {
 			labelled := l

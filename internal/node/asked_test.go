@@ -94,8 +94,9 @@ func wrongRounds() []*conclavev1.Round {
 	questiontest.Change(rounds[5], func(q *conclavev1.ScoreSum) { q.Bound = 1 })
 	questiontest.Change(rounds[6], func(q *conclavev1.EmbeddingSum) { q.Entries++ })
 	questiontest.Change(rounds[7], func(q *conclavev1.LogisticSum) { q.Bound = 0 })
-	questiontest.Change(rounds[8], func(q *conclavev1.MarginalsQuestion) { q.Weights[0] = 0 })
-	questiontest.Change(rounds[9], func(q *conclavev1.MarginalsQuestion) { q.Columns[0].Column = 99 })
+	questiontest.Change(rounds[8], func(q *conclavev1.LabelSum) { q.Clip = 0 })
+	questiontest.Change(rounds[9], func(q *conclavev1.MarginalsQuestion) { q.Weights[0] = 0 })
+	questiontest.Change(rounds[10], func(q *conclavev1.MarginalsQuestion) { q.Columns[0].Column = 99 })
 	return rounds
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/discriminator/discriminatortest"
 	"github.com/conclave-dp/conclave/internal/embedding"
 	"github.com/conclave-dp/conclave/internal/kinds"
+	"github.com/conclave-dp/conclave/internal/labels"
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/pipeline/pgb"
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
@@ -73,6 +76,16 @@ func embeddingRound(run string, number uint64) *conclavev1.Round {
 	return asked(run, number, embedding.Sum, q)
 }
 
+// labelRound asks for the first step of a rule for labels.
+func labelRound(run string, number uint64) *conclavev1.Round {
+	entry, pair := safetensors.Bytes(make([]float32, 1)), safetensors.Bytes(make([]float32, 2))
+	const width = 5 + 1 // questiontest.SmallSchema has five features, and a number among them
+	return asked(run, number, labels.Sum, &conclavev1.LabelSum{
+		Mean: bytes.Repeat(entry, width), Scale: bytes.Repeat(safetensors.Bytes([]float32{1}), width),
+		Weights: bytes.Repeat(pair, width), Offsets: pair, Clip: 1, Bound: 1 << 16,
+	})
+}
+
 // ratioOf are features of questiontest.SmallSchema.
 func ratioOf() *conclavev1.RatioFeatures {
 	f := &conclavev1.RatioFeatures{Clip: 2.5}
@@ -96,7 +109,7 @@ func roundsOfAllKinds() []*conclavev1.Round {
 	return []*conclavev1.Round{
 		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0),
 		countRound("r", 1, 2, 1<<16), discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1),
-		logisticRound("r", 1, 1), marginalsRound("marginals-columns", 0), marginalsRound("marginals", 1),
+		logisticRound("r", 1, 1), labelRound("r", 1), marginalsRound("marginals-columns", 0), marginalsRound("marginals", 1),
 	}
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -105,7 +106,7 @@ func (s *Session) Records(classes []int, rng *rand.Rand) ([]float32, error) {
 	return s.Encoder.Keep(classes, func(classes []int) ([]float32, error) { return s.sampled(classes, rng) })
 }
 
-// sampled draws the records as tables of the model.
+// sampled draws the records as tables of the model. Where that has no rows of a class, any rows of it stand for them.
 func (s *Session) sampled(classes []int, rng *rand.Rand) ([]float32, error) {
 	w := s.Encoder.Width()
 	x := make([]float32, len(classes)*w)
@@ -124,6 +125,9 @@ func (s *Session) sampled(classes []int, rng *rand.Rand) ([]float32, error) {
 			where = []Condition{{Column: s.Schema.Label, Relation: "=", Value: names[class]}}
 		}
 		table, err := s.Model.Sample(len(places), where, rng)
+		if errors.Is(err, ErrCondition) { // noise left the class a share, but no rows in the model
+			table, err = s.Model.Sample(len(places), nil, rng)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -36,9 +36,9 @@ var Stages = []pipeline.Stage{
 	quality.Stage,
 }
 
-// Default has the pipelines of runs that name none, for tables and for images. AfterImages follows that of images
-// where the schema allows it.
-var Default = struct{ Tables, Images, AfterImages string }{"marginals", "embed", relabel.Stage.Name}
+// Default has the pipelines of runs that name none, for tables and for images. After follows that of images, and that
+// of wide tables, where the schema allows it.
+var Default = struct{ Tables, Images, After string }{"marginals", "embed", relabel.Stage.Name}
 
 // Named returns a pipeline; ok is false for none.
 func Named(name string) (p pipeline.Pipeline, ok bool) {

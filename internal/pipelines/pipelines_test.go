@@ -45,4 +45,8 @@ func TestStages(t *testing.T) {
 	for _, s := range pipelines.Stages {
 		t.Run(s.Name, func(t *testing.T) { pipelinetest.RunStage(t, s, staged[s.Name]) })
 	}
+	t.Run("relabel of a table", func(t *testing.T) {
+		pipelinetest.RunStage(t, pipelines.StageNamed("relabel"),
+			"pipeline: marginals\nmarginals: {fine: 16, cells: 8, steps: 50}\npost: [relabel]\nrelabel: {rounds: 3}\n")
+	})
 }

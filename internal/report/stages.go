@@ -21,6 +21,7 @@ func stages(rounds []Round) (says string, training []Round) {
 	for _, q := range pipelines.StageQuestions() {
 		if n := releases[q.Stage]; n > 0 {
 			list = append(list, q.Says(n, entries[q.Stage]))
+			delete(releases, q.Stage) // a stage may have several kinds of questions
 		}
 	}
 	return strings.Join(list, " "), training

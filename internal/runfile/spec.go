@@ -51,9 +51,9 @@ type Spec struct {
 	// all sites (docs/dpgan.md). Sections of other pipelines are checked and then ignored.
 	Pipeline string `yaml:"pipeline"`
 	// Post lists stages after training, in this order: `pgb` and `drs` (docs/boosting.md) for `pategan` and `dpgan`,
-	// `relabel` (docs/relabel.md) for images. A run that names neither `pipeline` nor `post` has `relabel` where it
-	// works, if its study allows it. It works for images of at least 8 x 8 pixels with a label of two or more classes.
-	// `[]` leaves it out.
+	// `relabel` (docs/relabel.md) for data with a label of two or more classes. A run that names neither `pipeline`
+	// nor `post` has `relabel` for images of at least 8 x 8 pixels and for wide tables, if its study allows it. `[]`
+	// leaves it out.
 	Post []string `yaml:"post"`
 	// Weights is the method that gives each synthetic row a weight (docs/weights.md); tables only. `discriminator` is
 	// free. `logreg-noised`, `logreg-debiased` and `dp-mlp` cost a part of the budget. `logreg` and `mlp` are
@@ -210,6 +210,8 @@ func (s *Spec) Choose(schema *partition.Schema) {
 		s.Pipeline = pipelines.Default.Tables
 		if schema != nil && schema.Image != nil {
 			s.Pipeline = pipelines.Default.Images
+		}
+		if schema != nil {
 			s.choosePost(schema)
 		}
 	}

@@ -28,10 +28,22 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	return f
 }
 
-// choosePost adds the default stage of images that have no list of stages, where schema and study allow it. Options
-// that cannot work are left to [Spec.Validate].
+// wide is a training that tells whether a table has too many columns to ask for all pairs of them. Its rows then know
+// less about the label than a rule that is learned for it.
+type wide interface{ Wide() bool }
+
+// choosePost adds the default stage of images, and of wide tables, that have no list of stages, where schema and study
+// allow it. Options that cannot work are left to [Spec.Validate].
 func (s *Spec) choosePost(schema *partition.Schema) {
-	name := pipelines.Default.AfterImages
+	name := pipelines.Default.After
+	if schema.Image == nil {
+		if s.Sections[s.Pipeline].Validate() != nil {
+			return
+		}
+		if t, ok := s.Training(schema).(wide); !ok || !t.Wide() {
+			return
+		}
+	}
 	if s.Post != nil || s.Agreed != nil && !slices.Contains(s.Agreed.Study.Stages, name) {
 		return
 	}

@@ -83,6 +83,39 @@ func image(side, classes int) string {
 		[]string{"[a]", "[a, b]"}[classes-1])
 }
 
+// numbers is the schema of so many numbers and a label.
+func numbers(n int, label string) string {
+	return fmt.Sprintf("label: y\ncolumns:\n  - {name: x, kind: continuous, lower: 0, upper: 1, repeat: %d}\n  - %s\n", n,
+		label)
+}
+
+// A run of a wide table that names neither pipeline nor stages gives its rows new labels, where that works.
+func TestWideTablesHaveAStage(t *testing.T) {
+	const label = "{name: y, kind: categorical, categories: [a, b]}"
+	for _, c := range []struct {
+		schema, lines string
+		want          []string
+	}{
+		{numbers(60, label), "", []string{"relabel"}},
+		{numbers(60, label), "marginals: {cells: 2}", nil}, // so it is not wide
+		{numbers(60, label), "marginals: {cells: -2}", nil},
+		{numbers(60, label), "post: []", []string{}},
+		{numbers(60, label), "pipeline: marginals", nil},
+		{numbers(20, label), "", nil},
+		{numbers(60, "{name: y, kind: categorical, categories: [a]}"), "", nil},
+		{numbers(60, "{name: y, kind: continuous, lower: 0, upper: 1}"), "", nil},
+		{numbers(60, label) + "constraints:\n  - {if: {x_1: \"<0.5\"}, then: {y: a}}\n", "", []string{"relabel"}},
+	} {
+		s := DefaultSpec()
+		s.ByData()
+		testkit.Must(t, s.Parse(c.lines))
+		s.Choose(testkit.Value(partition.ParseSchema([]byte(c.schema))))
+		if s.Pipeline != "marginals" || !slices.Equal(s.Post, c.want) {
+			t.Errorf("%s\n%s: pipeline %s, post %q, want %q", c.schema, c.lines, s.Pipeline, s.Post, c.want)
+		}
+	}
+}
+
 // A run that names no pipeline has the default of its data. A run without a number of teachers has many if its
 // pipeline trains them, else one for each site that it names.
 func TestWhatTheDataChoose(t *testing.T) {

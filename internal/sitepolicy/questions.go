@@ -33,7 +33,7 @@ func Stages() (names []string) {
 		names = append(names, q.Stage)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // asks reports whether a run with this spec asks questions of a kind, in its training or, if stage is not empty, in

@@ -21,6 +21,9 @@ const (
 	maxHung = 1 << 24
 )
 
+// Wide tells whether the table is wide, for the choice of a run's stages.
+func (t *training) Wide() bool { return t.isWide(t.widest()) }
+
 // isWide tells whether the table is wide. That follows from the schema and the options, which are public.
 func (t *training) isWide(widest []cells) bool {
 	size, hung := 0, 0

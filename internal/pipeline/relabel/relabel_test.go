@@ -199,7 +199,10 @@ func TestWhatCannotBeLabelled(t *testing.T) {
 		o      Options
 		want   string
 	}{
-		"a table": {table, DefaultOptions(), "post: relabel: the schema is of a table"},
+		"no classes": {partitiontest.Schema(t, "columns:\n  - {name: x, kind: binary}\n"), DefaultOptions(),
+			"post: relabel: the schema has no label of several classes"},
+		"too many columns": {partitiontest.Schema(t, strings.Replace(tableText, "upper: 1}", "upper: 1, repeat: 40000}", 1)),
+			DefaultOptions(), "need 160004 weights, and 131072 is the most"},
 		"small images": {partitiontest.Schema(t, strings.NewReplacer("height: 8", "height: 4", "repeat: 64",
 			"repeat: 32").Replace(schemaText)), DefaultOptions(), "images of 4 x 8 pixels are too small"},
 	} {
@@ -211,14 +214,18 @@ func TestWhatCannotBeLabelled(t *testing.T) {
 	if errs := check(&Options{}, pipeline.Followed{Schema: table}); errs != nil {
 		t.Errorf("without the stage: %v", errs)
 	}
+	if errs := check(&Options{}, pipeline.Followed{Schema: table, Post: []string{name}}); errs != nil {
+		t.Errorf("a table with a label: %v", errs)
+	}
 	o := DefaultOptions()
 	_, err := price(&o, pipeline.Followed{Schema: images, Post: []string{name}},
 		privacy.Budget{Epsilon: 1e-6, Delta: 1e-9})
 	if err == nil || !strings.Contains(err.Error(), "relabel.share: 0.7 of privacy.epsilon 1e-06 for the labels") {
 		t.Errorf("hardly any budget: %v", err)
 	}
-	if err := (Options{Share: 1, Directions: 301}).Validate(); err == nil ||
-		!strings.Contains(err.Error(), "share: 1 is not a share") || !strings.Contains(err.Error(), "directions") {
+	if err := (Options{Share: 1, Directions: 301, Rounds: 0}).Validate(); err == nil ||
+		!strings.Contains(err.Error(), "share: 1 is not a share") || !strings.Contains(err.Error(), "directions") ||
+		!strings.Contains(err.Error(), "rounds") {
 		t.Errorf("options beyond all: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func runStage(t *testing.T, s pipeline.Stage, small string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	run := cluster
-	if strings.Contains(small, "post: [relabel]") { // it is for images only
+	if strings.Contains(small, "directions:") { // of strokes, which images have
 		run = clusterOfImages
 	}
 	spec, out := run(t, small)

@@ -81,7 +81,7 @@ func (x Embedding_Part_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Embedding_Part_Kind.Descriptor instead.
 func (Embedding_Part_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9, 0, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 0, 0}
 }
 
 type DiscriminatorSum_Loss int32
@@ -132,7 +132,7 @@ func (x DiscriminatorSum_Loss) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiscriminatorSum_Loss.Descriptor instead.
 func (DiscriminatorSum_Loss) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type Discriminator_Kind int32
@@ -183,7 +183,7 @@ func (x Discriminator_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Kind.Descriptor instead.
 func (Discriminator_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type Discriminator_Classes int32
@@ -234,7 +234,7 @@ func (x Discriminator_Classes) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Discriminator_Classes.Descriptor instead.
 func (Discriminator_Classes) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11, 1}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12, 1}
 }
 
 type TeacherSpec_Model int32
@@ -294,7 +294,7 @@ func (x TeacherSpec_Model) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Model.Descriptor instead.
 func (TeacherSpec_Model) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type TeacherSpec_Vote int32
@@ -358,7 +358,7 @@ func (x TeacherSpec_Vote) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Vote.Descriptor instead.
 func (TeacherSpec_Vote) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 1}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{15, 1}
 }
 
 type TeacherSpec_Features int32
@@ -414,7 +414,7 @@ func (x TeacherSpec_Features) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TeacherSpec_Features.Descriptor instead.
 func (TeacherSpec_Features) EnumDescriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14, 2}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{15, 2}
 }
 
 // Tensor is a dense array of little-endian float32 values, row-major.
@@ -1087,6 +1087,107 @@ func (x *StrokeSum) GetNothing() bool {
 	return false
 }
 
+// LabelSum asks for the sum over all records of the gradients of a logistic regression of the label, with respect to
+// its weights, at given weights.
+type LabelSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// mean and scale standardize a record, one number for each feature and then for the square of each number. Weights
+	// have shape [classes, the same], offsets one number for each class. All are float32 values in little-endian order.
+	// They are computed from releases and from rows that were drawn from a model.
+	Mean    []byte `protobuf:"bytes,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	Scale   []byte `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
+	Weights []byte `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
+	Offsets []byte `protobuf:"bytes,4,opt,name=offsets,proto3" json:"offsets,omitempty"`
+	// clip is the largest L2 norm of a record's gradient. A longer one is scaled down.
+	Clip float64 `protobuf:"fixed64,5,opt,name=clip,proto3" json:"clip,omitempty"`
+	// bound is the fixed-point unit: a privacy unit adds whole numbers with an L2 norm of at most bound, which stands
+	// for clip.
+	Bound uint64 `protobuf:"varint,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	// nothing leaves out all records, as a baseline; refused outside local runs.
+	Nothing       bool `protobuf:"varint,7,opt,name=nothing,proto3" json:"nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LabelSum) Reset() {
+	*x = LabelSum{}
+	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LabelSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LabelSum) ProtoMessage() {}
+
+func (x *LabelSum) ProtoReflect() protoreflect.Message {
+	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LabelSum.ProtoReflect.Descriptor instead.
+func (*LabelSum) Descriptor() ([]byte, []int) {
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LabelSum) GetMean() []byte {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *LabelSum) GetScale() []byte {
+	if x != nil {
+		return x.Scale
+	}
+	return nil
+}
+
+func (x *LabelSum) GetWeights() []byte {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *LabelSum) GetOffsets() []byte {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+func (x *LabelSum) GetClip() float64 {
+	if x != nil {
+		return x.Clip
+	}
+	return 0
+}
+
+func (x *LabelSum) GetBound() uint64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *LabelSum) GetNothing() bool {
+	if x != nil {
+		return x.Nothing
+	}
+	return false
+}
+
 // Embedding defines the features of a record. They depend on the schema and this message, and on no record.
 type Embedding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1098,7 +1199,7 @@ type Embedding struct {
 
 func (x *Embedding) Reset() {
 	*x = Embedding{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	mi := &file_conclave_v1_questions_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1211,7 @@ func (x *Embedding) String() string {
 func (*Embedding) ProtoMessage() {}
 
 func (x *Embedding) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[9]
+	mi := &file_conclave_v1_questions_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1224,7 @@ func (x *Embedding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding.ProtoReflect.Descriptor instead.
 func (*Embedding) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Embedding) GetClasses() uint32 {
@@ -1169,7 +1270,7 @@ type DiscriminatorSum struct {
 
 func (x *DiscriminatorSum) Reset() {
 	*x = DiscriminatorSum{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[10]
+	mi := &file_conclave_v1_questions_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1282,7 @@ func (x *DiscriminatorSum) String() string {
 func (*DiscriminatorSum) ProtoMessage() {}
 
 func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[10]
+	mi := &file_conclave_v1_questions_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1295,7 @@ func (x *DiscriminatorSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscriminatorSum.ProtoReflect.Descriptor instead.
 func (*DiscriminatorSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DiscriminatorSum) GetDiscriminator() *Discriminator {
@@ -1288,7 +1389,7 @@ type Discriminator struct {
 
 func (x *Discriminator) Reset() {
 	*x = Discriminator{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[11]
+	mi := &file_conclave_v1_questions_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1401,7 @@ func (x *Discriminator) String() string {
 func (*Discriminator) ProtoMessage() {}
 
 func (x *Discriminator) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[11]
+	mi := &file_conclave_v1_questions_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1414,7 @@ func (x *Discriminator) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discriminator.ProtoReflect.Descriptor instead.
 func (*Discriminator) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{11}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Discriminator) GetKind() Discriminator_Kind {
@@ -1410,7 +1511,7 @@ type GradientSum struct {
 
 func (x *GradientSum) Reset() {
 	*x = GradientSum{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[12]
+	mi := &file_conclave_v1_questions_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1523,7 @@ func (x *GradientSum) String() string {
 func (*GradientSum) ProtoMessage() {}
 
 func (x *GradientSum) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[12]
+	mi := &file_conclave_v1_questions_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1536,7 @@ func (x *GradientSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GradientSum.ProtoReflect.Descriptor instead.
 func (*GradientSum) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{12}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GradientSum) GetTeacher() *TeacherSpec {
@@ -1508,7 +1609,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[13]
+	mi := &file_conclave_v1_questions_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1621,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[13]
+	mi := &file_conclave_v1_questions_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1634,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{13}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClassCounts) GetClasses() uint32 {
@@ -1581,7 +1682,7 @@ type TeacherSpec struct {
 
 func (x *TeacherSpec) Reset() {
 	*x = TeacherSpec{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[14]
+	mi := &file_conclave_v1_questions_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1694,7 @@ func (x *TeacherSpec) String() string {
 func (*TeacherSpec) ProtoMessage() {}
 
 func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[14]
+	mi := &file_conclave_v1_questions_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1707,7 @@ func (x *TeacherSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TeacherSpec.ProtoReflect.Descriptor instead.
 func (*TeacherSpec) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{14}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TeacherSpec) GetModel() TeacherSpec_Model {
@@ -1713,7 +1814,7 @@ type ScoreSum_Scored struct {
 
 func (x *ScoreSum_Scored) Reset() {
 	*x = ScoreSum_Scored{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[15]
+	mi := &file_conclave_v1_questions_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1826,7 @@ func (x *ScoreSum_Scored) String() string {
 func (*ScoreSum_Scored) ProtoMessage() {}
 
 func (x *ScoreSum_Scored) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[15]
+	mi := &file_conclave_v1_questions_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1888,7 @@ type Embedding_Part struct {
 
 func (x *Embedding_Part) Reset() {
 	*x = Embedding_Part{}
-	mi := &file_conclave_v1_questions_proto_msgTypes[16]
+	mi := &file_conclave_v1_questions_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1900,7 @@ func (x *Embedding_Part) String() string {
 func (*Embedding_Part) ProtoMessage() {}
 
 func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_conclave_v1_questions_proto_msgTypes[16]
+	mi := &file_conclave_v1_questions_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1913,7 @@ func (x *Embedding_Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Embedding_Part.ProtoReflect.Descriptor instead.
 func (*Embedding_Part) Descriptor() ([]byte, []int) {
-	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{9, 0}
+	return file_conclave_v1_questions_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *Embedding_Part) GetKind() Embedding_Part_Kind {
@@ -1917,7 +2018,15 @@ const file_conclave_v1_questions_proto_rawDesc = "" +
 	"directions\x18\x02 \x01(\fR\n" +
 	"directions\x12\x14\n" +
 	"\x05bound\x18\x03 \x01(\x04R\x05bound\x12\x18\n" +
-	"\anothing\x18\x04 \x01(\bR\anothing\"\xf8\x02\n" +
+	"\anothing\x18\x04 \x01(\bR\anothing\"\xac\x01\n" +
+	"\bLabelSum\x12\x12\n" +
+	"\x04mean\x18\x01 \x01(\fR\x04mean\x12\x14\n" +
+	"\x05scale\x18\x02 \x01(\fR\x05scale\x12\x18\n" +
+	"\aweights\x18\x03 \x01(\fR\aweights\x12\x18\n" +
+	"\aoffsets\x18\x04 \x01(\fR\aoffsets\x12\x12\n" +
+	"\x04clip\x18\x05 \x01(\x01R\x04clip\x12\x14\n" +
+	"\x05bound\x18\x06 \x01(\x04R\x05bound\x12\x18\n" +
+	"\anothing\x18\a \x01(\bR\anothing\"\xf8\x02\n" +
 	"\tEmbedding\x12\x18\n" +
 	"\aclasses\x18\x01 \x01(\rR\aclasses\x121\n" +
 	"\x05parts\x18\x02 \x03(\v2\x1b.conclave.v1.Embedding.PartR\x05parts\x1a\x9d\x02\n" +
@@ -2033,7 +2142,7 @@ func file_conclave_v1_questions_proto_rawDescGZIP() []byte {
 }
 
 var file_conclave_v1_questions_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_conclave_v1_questions_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_conclave_v1_questions_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_conclave_v1_questions_proto_goTypes = []any{
 	(Embedding_Part_Kind)(0),   // 0: conclave.v1.Embedding.Part.Kind
 	(DiscriminatorSum_Loss)(0), // 1: conclave.v1.DiscriminatorSum.Loss
@@ -2051,40 +2160,41 @@ var file_conclave_v1_questions_proto_goTypes = []any{
 	(*LogisticSum)(nil),        // 13: conclave.v1.LogisticSum
 	(*EmbeddingSum)(nil),       // 14: conclave.v1.EmbeddingSum
 	(*StrokeSum)(nil),          // 15: conclave.v1.StrokeSum
-	(*Embedding)(nil),          // 16: conclave.v1.Embedding
-	(*DiscriminatorSum)(nil),   // 17: conclave.v1.DiscriminatorSum
-	(*Discriminator)(nil),      // 18: conclave.v1.Discriminator
-	(*GradientSum)(nil),        // 19: conclave.v1.GradientSum
-	(*ClassCounts)(nil),        // 20: conclave.v1.ClassCounts
-	(*TeacherSpec)(nil),        // 21: conclave.v1.TeacherSpec
-	(*ScoreSum_Scored)(nil),    // 22: conclave.v1.ScoreSum.Scored
-	(*Embedding_Part)(nil),     // 23: conclave.v1.Embedding.Part
+	(*LabelSum)(nil),           // 16: conclave.v1.LabelSum
+	(*Embedding)(nil),          // 17: conclave.v1.Embedding
+	(*DiscriminatorSum)(nil),   // 18: conclave.v1.DiscriminatorSum
+	(*Discriminator)(nil),      // 19: conclave.v1.Discriminator
+	(*GradientSum)(nil),        // 20: conclave.v1.GradientSum
+	(*ClassCounts)(nil),        // 21: conclave.v1.ClassCounts
+	(*TeacherSpec)(nil),        // 22: conclave.v1.TeacherSpec
+	(*ScoreSum_Scored)(nil),    // 23: conclave.v1.ScoreSum.Scored
+	(*Embedding_Part)(nil),     // 24: conclave.v1.Embedding.Part
 }
 var file_conclave_v1_questions_proto_depIdxs = []int32{
-	21, // 0: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
+	22, // 0: conclave.v1.VoteQuestion.teacher:type_name -> conclave.v1.TeacherSpec
 	7,  // 1: conclave.v1.VoteQuestion.training:type_name -> conclave.v1.Tensor
 	7,  // 2: conclave.v1.VoteQuestion.queries:type_name -> conclave.v1.Tensor
 	9,  // 3: conclave.v1.VoteQuestion.gradient:type_name -> conclave.v1.Projection
-	22, // 4: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
+	23, // 4: conclave.v1.ScoreSum.discriminators:type_name -> conclave.v1.ScoreSum.Scored
 	12, // 5: conclave.v1.Fit.features:type_name -> conclave.v1.RatioFeatures
 	7,  // 6: conclave.v1.Fit.synthetic:type_name -> conclave.v1.Tensor
 	12, // 7: conclave.v1.LogisticSum.features:type_name -> conclave.v1.RatioFeatures
-	16, // 8: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
-	23, // 9: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
-	18, // 10: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
+	17, // 8: conclave.v1.EmbeddingSum.embedding:type_name -> conclave.v1.Embedding
+	24, // 9: conclave.v1.Embedding.parts:type_name -> conclave.v1.Embedding.Part
+	19, // 10: conclave.v1.DiscriminatorSum.discriminator:type_name -> conclave.v1.Discriminator
 	7,  // 11: conclave.v1.DiscriminatorSum.mean:type_name -> conclave.v1.Tensor
 	7,  // 12: conclave.v1.DiscriminatorSum.scale:type_name -> conclave.v1.Tensor
 	1,  // 13: conclave.v1.DiscriminatorSum.loss:type_name -> conclave.v1.DiscriminatorSum.Loss
 	2,  // 14: conclave.v1.Discriminator.kind:type_name -> conclave.v1.Discriminator.Kind
 	3,  // 15: conclave.v1.Discriminator.by_class:type_name -> conclave.v1.Discriminator.Classes
-	21, // 16: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
+	22, // 16: conclave.v1.GradientSum.teacher:type_name -> conclave.v1.TeacherSpec
 	7,  // 17: conclave.v1.GradientSum.training:type_name -> conclave.v1.Tensor
 	7,  // 18: conclave.v1.GradientSum.queries:type_name -> conclave.v1.Tensor
 	9,  // 19: conclave.v1.GradientSum.projection:type_name -> conclave.v1.Projection
 	4,  // 20: conclave.v1.TeacherSpec.model:type_name -> conclave.v1.TeacherSpec.Model
 	5,  // 21: conclave.v1.TeacherSpec.vote:type_name -> conclave.v1.TeacherSpec.Vote
 	6,  // 22: conclave.v1.TeacherSpec.features:type_name -> conclave.v1.TeacherSpec.Features
-	18, // 23: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
+	19, // 23: conclave.v1.ScoreSum.Scored.discriminator:type_name -> conclave.v1.Discriminator
 	7,  // 24: conclave.v1.ScoreSum.Scored.mean:type_name -> conclave.v1.Tensor
 	7,  // 25: conclave.v1.ScoreSum.Scored.scale:type_name -> conclave.v1.Tensor
 	0,  // 26: conclave.v1.Embedding.Part.kind:type_name -> conclave.v1.Embedding.Part.Kind
@@ -2106,7 +2216,7 @@ func file_conclave_v1_questions_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conclave_v1_questions_proto_rawDesc), len(file_conclave_v1_questions_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

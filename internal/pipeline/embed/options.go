@@ -56,7 +56,7 @@ type Features struct {
 	Scales []float64 `yaml:"scales"`
 	// Patches is the weight of random waves of small squares of an image, of 5 x 5 pixels each. What is summed are
 	// their means in the cells of a grid of 7 x 7: they show strokes and texture, and where. Images only. 0 leaves
-	// them out; 1 suits garments, and digits gain nothing.
+	// them out; 1 suits garments, and digits lose a little.
 	Patches float64 `yaml:"patches"`
 	// PatchWaves is the number of these waves, each two numbers in every cell. Half of them have twice the frequency of
 	// the others. 0 takes 32, or what there is room for.

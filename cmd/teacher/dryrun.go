@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/dryrun"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/runfile"
 )
@@ -119,13 +119,10 @@ func showDryRun(r *dryrun.Report) error {
 		return err
 	}
 	for _, q := range r.Questions {
-		charges, err := json.Marshal(q.Charges)
-		if err != nil {
-			return err
-		}
 		fmt.Printf("\n%s: %d x %s of at most %d bytes\n", q.Kind, q.Times, q.Message, q.Bytes)
 		fmt.Printf("  %s\n  seen without noise by: %s\n", q.Content, q.SeenBy)
-		fmt.Printf("  charged %s: %s, epsilon %.4g together\n", text.Several(q.Charged, "time"), charges, q.EpsilonAll)
+		fmt.Printf("  charged %s: %s, epsilon %.4g together\n", text.Several(q.Charged, "time"), charges(q.Charges),
+			q.EpsilonAll)
 		fmt.Printf("  policy: %s\n", q.Verdict)
 	}
 	fmt.Printf("\ntotal: epsilon %.4g at delta %g\n", r.EpsilonAll, r.Terms.Delta)
@@ -141,6 +138,18 @@ func showDryRun(r *dryrun.Report) error {
 		fmt.Println("  " + what)
 	}
 	return nil
+}
+
+// charges is what one answer is charged, in words.
+func charges(events []privacy.Event) string {
+	words := make([]string, len(events))
+	for i, e := range events {
+		words[i] = e.Words()
+		if e.Count > 1 {
+			words[i] = fmt.Sprintf("%d x %s", e.Count, words[i])
+		}
+	}
+	return strings.Join(words, "; ")
 }
 
 func showPrivate(r *dryrun.Report, site *node.Site) error {

@@ -31,7 +31,8 @@ var shape = question.Shape{Sum: &question.Vector{
 func read(p *question.Public, column *wrapperspb.UInt32Value) (*question.Checked, error) {
 	at := int(column.GetValue())
 	if at >= p.Features {
-		return nil, fmt.Errorf("column %d of %d features; use the same schema on both sides", at, p.Features)
+		return nil, fmt.Errorf("column %d does not exist: the encoded schema has features 0 to %d; choose one with "+
+			"the option column", at, p.Features-1)
 	}
 	return &question.Checked{
 		Shape: shape,

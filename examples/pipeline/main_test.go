@@ -31,7 +31,7 @@ func TestTensAreAKind(t *testing.T) {
 	questiontest.Run(t, tens, questiontest.Cases{
 		Good: map[string]proto.Message{"the first": wrapperspb.UInt32(0), "the third": wrapperspb.UInt32(2)},
 		Bad: map[string]questiontest.Bad{
-			"no such column": {Params: wrapperspb.UInt32(99), Want: "column 99 of 5 features"},
+			"no such column": {Params: wrapperspb.UInt32(99), Want: "the encoded schema has features 0 to 4; choose"},
 		},
 		Adversaries: []questiontest.Adversary{
 			{Name: "one record", Records: 1, Record: func(int) []float64 { return []float64{1, 0, 2, 0} }},

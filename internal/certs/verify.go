@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func VerifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	case err == nil:
 		return nil
 	case errors.As(err, &foreign):
-		return fmt.Errorf("%w (%w); use files from the same authority on both sides", ErrForeign, err)
+		return fmt.Errorf("%w: %w; use files from the same authority on both sides", ErrForeign, unknown{foreign})
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w (%w); issue a new one, or check the clocks", ErrExpired, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
@@ -46,3 +47,16 @@ func VerifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	}
 	return fmt.Errorf("%w (%w)", ErrForeign, err)
 }
+
+// unknown says in plain words what x509 says of a signer that it does not know. The name of an authority is in the
+// certificate; the signature shows whether it is the same one.
+type unknown struct{ x509.UnknownAuthorityError }
+
+func (u unknown) Error() string {
+	if strings.Contains(u.UnknownAuthorityError.Error(), "verification failure") {
+		return "it was signed with another key by an authority of the same name"
+	}
+	return "it was signed by an authority whose certificate is not given here"
+}
+
+func (u unknown) Unwrap() error { return u.UnknownAuthorityError }

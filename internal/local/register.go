@@ -85,7 +85,7 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 			return fail(err)
 		}
 		entry := registered{File: digest, Ledger: ledger, Out: out, Budget: budget}
-		known := false
+		known, earlier, last := false, 0, registered{}
 		for _, r := range all {
 			switch {
 			case r.File != digest:
@@ -93,12 +93,18 @@ func register(dir, state, out string, files []string, budget privacy.Budget) (no
 				known = true
 			default:
 				if _, named := others[r.Ledger]; !named { // once, for any number of parts
-					details = append(details, fmt.Sprintf("%s was used before: the run in %s had a budget of epsilon "+
-						"%g at delta %g.", name,
-						r.Out, r.Budget.Epsilon, r.Budget.Delta))
+					earlier, last = earlier+1, r
 				}
 				others[r.Ledger] = r
 			}
+		}
+		if earlier > 0 {
+			detail := fmt.Sprintf("%s was used before: the run in %s had a budget of epsilon %g at delta %g", name,
+				last.Out, last.Budget.Epsilon, last.Budget.Delta)
+			if earlier > 1 {
+				detail += fmt.Sprintf(", and %s before it", text.Several(earlier-1, "other run"))
+			}
+			details = append(details, detail+".")
 		}
 		if !known {
 			raw, err := json.Marshal(entry)

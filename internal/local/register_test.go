@@ -18,10 +18,12 @@ func TestTheRegisterSeesASecondBudget(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	first, second := t.TempDir(), t.TempDir()
+	var said []string
 	note := func(state string, epsilon float64, files ...string) []string {
 		t.Helper()
 		notes, details, err := register(dir, state, "out", files, privacy.Budget{Epsilon: epsilon, Delta: 1e-6})
 		testkit.Must(t, err)
+		said = details
 		if (len(notes) > 0) != (len(details) > 0) {
 			t.Errorf("notes %q, details %q", notes, details)
 		}
@@ -46,6 +48,11 @@ func TestTheRegisterSeesASecondBudget(t *testing.T) {
 	}
 	if got := note(first, 1, data); len(got) != 1 {
 		t.Errorf("the first ledger is not told of the second: %q", got)
+	}
+	// A third budget is one line, with the newest run and a count.
+	if got := note(t.TempDir(), 3, data); len(got) != 1 || len(said) != 1 ||
+		!strings.HasSuffix(said[0], "a budget of epsilon 2 at delta 1e-06, and 1 other run before it.") {
+		t.Errorf("the third ledger: %q, %q", got, said)
 	}
 	raw := string(testkit.Read(t, path))
 	if strings.Contains(raw, "a.csv") || strings.Contains(raw, "b.csv") {

@@ -92,8 +92,18 @@ func (p Planned) String() string {
 	} else {
 		text.WriteString("any number of ")
 	}
-	fmt.Fprintf(&text, "%s: %s", p.Kind, p.Mechanism.Kind)
-	m := p.Mechanism
+	fmt.Fprintf(&text, "%s: %s", p.Kind, p.Mechanism.Words())
+	if p.Variant != "" {
+		text.WriteString(" " + p.Variant)
+	}
+	return text.String()
+}
+
+// Words are the mechanism and its parameters for people, with six digits, and without the count. A sensitivity of 1 is
+// left out.
+func (m Event) Words() string {
+	var text strings.Builder
+	text.WriteString(string(m.Kind))
 	for _, number := range []struct {
 		name  string
 		value float64
@@ -107,9 +117,6 @@ func (p Planned) String() string {
 	}
 	if m.Sensitivity != 0 && m.Sensitivity != 1 {
 		fmt.Fprintf(&text, " sensitivity %.6g", m.Sensitivity)
-	}
-	if p.Variant != "" {
-		text.WriteString(" " + p.Variant)
 	}
 	return text.String()
 }

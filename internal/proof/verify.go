@@ -58,6 +58,7 @@ type Findings struct {
 
 	// manifest and signatures are as read; manifestRaw is nil if there is no manifest.
 	foreign     int // failed checks of signers that the reader's authority does not know
+	absent      int // failed checks because a file is not there
 	manifest    Manifest
 	manifestRaw []byte
 	signatures  Signatures
@@ -75,14 +76,22 @@ func (f Findings) Worst() State {
 
 // OnlyForeign reports whether checks failed, all of them because the reader's authority does not know the signer.
 func (f Findings) OnlyForeign() bool {
+	return f.foreign > 0 && f.failed() == f.foreign
+}
+
+func (f Findings) failed() int {
 	failed := 0
 	for _, c := range f.Checks {
 		if c.State == Failed {
 			failed++
 		}
 	}
-	return failed > 0 && failed == f.foreign
+	return failed
 }
+
+// OnlyAbsent reports whether checks failed, all of them because a file is not there. Nothing that is there was found
+// to be altered.
+func (f Findings) OnlyAbsent() bool { return f.absent > 0 && f.failed() == f.absent }
 
 // Err is the first failed check, nil if none failed.
 func (f Findings) Err() error {
@@ -145,6 +154,7 @@ func (v *verification) read(name string, most int64) ([]byte, bool) {
 	raw, err := readFile(v.folder, name, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s is missing: get the whole output folder of the run, or its bundle", name)
+		v.absent++
 	}
 	if err != nil {
 		v.fail(name, err)

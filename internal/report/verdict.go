@@ -276,13 +276,14 @@ func signedPercent(share float64) string {
 	return text.Percent(share)
 }
 
-// table is the table of the rules; nil without rules.
+// table is the table of the rules; nil without rules. The answer stands beside the use, before the figures that lead to
+// it.
 func (v Verdict) table() *table {
 	if len(v.Rules) == 0 {
 		return nil
 	}
-	t := &table{Name: "The rules of the verdict", Words: 4, Head: []string{"use", "found", "needed", "fit"},
-		Says: "The thresholds are conventions, the same for all data."}
+	t := &table{Name: "The rules of the verdict", Words: 4, Head: []string{"use", "fit?", "found", "needed"},
+		Says: "The best similarity, and the best AUROC, is 1. The thresholds are conventions, the same for all data."}
 	for _, r := range v.Rules {
 		fit := "no"
 		switch {
@@ -291,7 +292,7 @@ func (v Verdict) table() *table {
 		case r.Open:
 			fit = "cannot tell"
 		}
-		t.Rows = append(t.Rows, []string{r.Use, r.Figure, r.Needs, fit})
+		t.Rows = append(t.Rows, []string{r.Use, fit, r.Figure, r.Needs})
 	}
 	return t
 }

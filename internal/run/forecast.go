@@ -38,6 +38,8 @@ type Forecast struct {
 	Rounds    int `json:"rounds"`
 	Queries   int `json:"queries"`
 	Embedding int `json:"embedding,omitempty"`
+	// First says that there is such a round 0.
+	First bool `json:"-"`
 	// Planned says that all rounds and stages are planned before the first, and that nothing
 	// more is admitted.
 	Planned bool `json:"planned"`
@@ -116,6 +118,7 @@ func forecastOf(p *plan.Plan, s *runfile.Spec, schema *partition.Schema, node No
 	f := &Forecast{
 		Run: s.Name, Pipeline: s.Pipeline, Epsilon: budget.Epsilon, Delta: budget.Delta, Unit: s.Privacy.Unit,
 		Overlap: budget.Overlap, Teachers: s.Teachers, Rounds: p.Rounds, Queries: p.Queries,
+		First:   len(p.First()) > 0,
 		Planned: p.Filter() == privacy.FilterPLD,
 	}
 	if p.Start != nil {

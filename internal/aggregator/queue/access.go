@@ -53,7 +53,8 @@ func (q *Queue) Fetchable(run string, by certs.Identity) (coordinator.Submission
 	case e.record.State.Final():
 		return e.record, fault.Refusedf("run %q has no files to fetch, because its state is %q", run, state)
 	}
-	return e.record, fault.Refusedf("run %q is %s; its files can be fetched after it is done", run, state)
+	return e.record, fault.Refusedf("run %q is %s; its files can be fetched after it is done; "+
+		"conclave run watch waits for that, and conclave run show names the sites that it waits for", run, state)
 }
 
 // Requester names the student that wants a run: its submitter or, outside the queue, the student that opened it.

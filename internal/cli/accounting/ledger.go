@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -47,6 +48,9 @@ func verifyCommand() *cobra.Command {
 
 func verify(path, certificatePath, format string) error {
 	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist; give the ledger.jsonl of a run", path)
+	}
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}

@@ -69,11 +69,11 @@ func plan(path string, node run.Node) (*run.Forecast, error) {
 func printForecast(f *run.Forecast) {
 	switch {
 	case f.Rounds == 0:
-		fmt.Printf("run %s: one noisy sum of public features, %d numbers\n", f.Run, f.Embedding)
+		fmt.Printf("run %s: one noisy sum of public features, %s\n", f.Run, text.Several(f.Embedding, "number"))
 		fmt.Println("releases:")
 	case f.Planned && f.Unanimous == 0:
-		fmt.Printf("run %s: %s of %d numbers each, all planned before the first\n",
-			f.Run, text.Several(f.Rounds, "noisy sum"), f.Queries/max(1, f.Rounds))
+		fmt.Printf("run %s: %s of %s each, all planned before the first\n", f.Run,
+			text.Several(f.Rounds, "noisy sum"), text.Several(f.Queries/max(1, f.Rounds), "number"))
 		fmt.Println("releases:")
 	default:
 		if p, _ := pipelines.Named(f.Pipeline); p.Teachers {
@@ -81,7 +81,12 @@ func printForecast(f *run.Forecast) {
 				text.Several(f.Rounds, "round"), text.Several(f.Teachers, "teacher"))
 			fmt.Printf("with this noise the budget allows %s\n", text.Several(f.Admitted, "query"))
 		} else {
-			fmt.Printf("run %s: a first noisy sum, then %d more, of %d numbers in all\n", f.Run, f.Rounds, f.Queries)
+			first, sum := "", "noisy sum"
+			if f.First {
+				first, sum = "a first noisy sum, then ", "more noisy sum"
+			}
+			fmt.Printf("run %s: %s%s of %s in all\n", f.Run, first, text.Several(f.Rounds, sum),
+				text.Several(f.Queries, "number"))
 		}
 		if f.Admitted < int64(f.Queries) {
 			fmt.Println("that is fewer than planned: the run will end early, and keep what it learned until then")

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -68,6 +69,9 @@ func rootsOf(path string) (*x509.CertPool, error) {
 // verify checks a folder or a bundle.
 func verify(path string, roots *x509.CertPool) (found proof.Findings, err error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, fmt.Errorf("%s does not exist; give the output folder of a run, or a bundle", path)
+	}
 	if err != nil {
 		return found, fmt.Errorf("%w; give the output folder of a run, or a bundle", err)
 	}
@@ -113,11 +117,14 @@ var verdicts = map[proof.State]string{
 }
 
 // verdict is the last line. An authority that nobody signed under is the likely cause of all other failures, so the
-// line names it.
+// line names it. Files that are not there are no sign of forgery by themselves.
 func verdict(found proof.Findings, worst proof.State) string {
 	if worst == proof.Failed && found.OnlyForeign() {
 		return "NOT PROVEN: the signers are not certified by --authority; ask the run's sites for their authority's " +
 			"certificate; if you gave that same certificate, do not trust the files"
+	}
+	if worst == proof.Failed && found.OnlyAbsent() {
+		return "NOT PROVEN: a file is missing; get the whole output folder of the run, or its bundle"
 	}
 	return verdicts[worst]
 }

@@ -17,7 +17,7 @@ import (
 
 func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] NAME",
+		Use:   "fetch --config student.yaml --out FILE.zip|DIR [--force] [--unproven] NAME",
 		Short: "download the results of one of your runs from its worker",
 		Long: `Downloads the bundle of a finished run from its worker: rows, model, schema, certificate, ledger,
 signatures and the report without real rows. Only the submitter of the run can fetch it.

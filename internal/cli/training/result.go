@@ -46,8 +46,8 @@ func (r *resultFlags) show(result *results.Result) error {
 		fmt.Printf("%s: %s\n", f.Name, f)
 	}
 	if result.HeldOut > 0 {
-		fmt.Printf("%g%% of the privacy units were held out of the training and compared with the "+
-			"synthetic rows; the report is NOT PRIVATE: keep it on this machine, and share the one "+
+		fmt.Printf("%g%% of the privacy units were held out of the training, for the comparison with "+
+			"the synthetic rows; the report is NOT PRIVATE: keep it on this machine, and share the one "+
 			"in the folder shared\n", 100*result.HeldOut)
 	}
 	showUtility(result.Utility)

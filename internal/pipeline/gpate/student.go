@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -58,7 +59,7 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	l := pipeline.Largest{
 		Round: round,
 		RoundContent: fmt.Sprintf("%d generated records to train on, %d generated records to compute gradients for, "+
-			"%d numbers each; no real records", o.Teacher.Training, o.Records, width),
+			"%s each; no real records", o.Teacher.Training, o.Records, text.Several(width, "number")),
 	}
 	if p.Sums() {
 		l.AnswerName = "gradients"

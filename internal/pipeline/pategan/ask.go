@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/pipeline/plan"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/question"
+	"github.com/conclave-dp/conclave/internal/report/text"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
@@ -57,8 +58,8 @@ func (t *training) Largest(p *plan.Plan, teachers int) pipeline.Largest {
 	round.Run = t.Run
 	return pipeline.Largest{
 		Round: round,
-		RoundContent: fmt.Sprintf("%d generated records to train on, %d to vote on, %d numbers each; no real records",
-			training, queries, width),
+		RoundContent: fmt.Sprintf("%d generated records to train on, %d to vote on, %s each; no real records",
+			training, queries, text.Several(width, "number")),
 		Answer:     pipeline.LargestVotes(round, teachers, queries, answerClasses),
 		AnswerName: "votes", AnswerClasses: answerClasses,
 		AnswerContent: fmt.Sprintf("one bit per teacher and query, %d teachers x %d queries; the aggregator sees "+

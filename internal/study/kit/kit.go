@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,6 +120,9 @@ because a later roster needs it too (teacher join). Then delete it.
 // Read reads the kit in a zip file, and returns the file's SHA-256 in hex. Errors match [ErrKit].
 func Read(path string) (*Kit, string, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%s does not exist; give the path of the start kit that the operator sent", path)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kit: %w", err)
 	}
@@ -128,6 +132,10 @@ func Read(path string) (*Kit, string, error) {
 		return nil, "", fmt.Errorf("read the kit: %w", err)
 	}
 	k, err := Parse(raw, time.Now())
+	if errors.Is(err, certs.ErrExpired) {
+		return nil, "", fmt.Errorf("%s: %w; the operator can make a new kit: delete this one from study/kits, and run "+
+			"conclave study make again", path, err)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w; ask the operator for the kit again", path, err)
 	}
@@ -242,7 +250,16 @@ func (k *Kit) Unpack(dir string) (certs.Files, error) {
 		{files.Cert, k.Cert, 0o644},
 		{files.Key, k.Key, 0o600},
 	} {
-		if err := Place(f.path, f.content, f.mode); err != nil {
+		err := Place(f.path, f.content, f.mode)
+		switch {
+		case errors.Is(err, ErrDiffers) && (f.path == files.Cert || f.path == files.Key):
+			return certs.Files{}, fmt.Errorf("%s %w: it is from an earlier kit of the same study; if the operator "+
+				"sent a new kit, delete the two files %s and %s, and run the command again", f.path, ErrDiffers,
+				files.Cert, files.Key)
+		case errors.Is(err, ErrDiffers):
+			return certs.Files{}, fmt.Errorf("%s %w: the folder belongs to another study; give another one with --dir",
+				f.path, ErrDiffers)
+		case err != nil:
 			return certs.Files{}, err
 		}
 	}

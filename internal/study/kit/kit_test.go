@@ -36,9 +36,14 @@ students: [lab]
 // made returns a kit with a certificate of a role and name, and its bytes.
 func made(t testing.TB, role certs.Role, name string) (*kit.Kit, []byte) {
 	t.Helper()
+	return madeFor(t, role, name, time.Hour)
+}
+
+func madeFor(t testing.TB, role certs.Role, name string, life time.Duration) (*kit.Kit, []byte) {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "authority")
 	testkit.Must(t, authority.Create(dir))
-	testkit.Must(t, authority.Issue(dir, role, name, nil, time.Hour))
+	testkit.Must(t, authority.Issue(dir, role, name, nil, life))
 	files := certs.IssuedFiles(dir, role, name)
 	k := &kit.Kit{
 		Site: name, Study: testkit.Value(study.Parse([]byte(text))),
@@ -78,11 +83,41 @@ func TestAKitIsUnpackedOnce(t *testing.T) {
 	_, err = k.Unpack(dir)
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "study.yaml"), []byte("another"), 0o600))
-	if _, err := k.Unpack(dir); !errors.Is(err, kit.ErrDiffers) {
+	if _, err := k.Unpack(dir); !errors.Is(err, kit.ErrDiffers) || !strings.Contains(err.Error(), "--dir") {
 		t.Errorf("over another study: %v", err)
 	}
 	if got := string(testkit.Read(t, filepath.Join(dir, "study.yaml"))); got != "another" {
 		t.Errorf("it was overwritten by %q", got)
+	}
+}
+
+// A new kit of the same study takes the place of an earlier one after two files are deleted, which the error names.
+func TestANewKitNamesTheFilesOfTheEarlierOne(t *testing.T) {
+	k, _ := made(t, certs.RoleJoiner, "north")
+	k.Site = "north"
+	dir := t.TempDir()
+	files, err := k.Unpack(dir)
+	testkit.Must(t, err)
+	other, _ := made(t, certs.RoleJoiner, "north")
+	k.Cert, k.Key = other.Cert, other.Key
+	if _, err := k.Unpack(dir); !errors.Is(err, kit.ErrDiffers) ||
+		!strings.Contains(err.Error(), "delete the two files "+files.Cert+" and "+files.Key) {
+		t.Errorf("over an earlier kit: %v", err)
+	}
+	testkit.Must(t, os.Remove(files.Cert))
+	testkit.Must(t, os.Remove(files.Key))
+	_, err = k.Unpack(dir)
+	testkit.Must(t, err)
+	if _, _, err := kit.Read(filepath.Join(dir, "none.zip")); err == nil || !strings.Contains(err.Error(),
+		"none.zip does not exist; give the path") {
+		t.Errorf("without a kit: %v", err)
+	}
+	_, raw := madeFor(t, certs.RoleJoiner, "north", time.Nanosecond)
+	old := filepath.Join(dir, "old.zip")
+	testkit.Must(t, os.WriteFile(old, raw, 0o600))
+	if _, _, err := kit.Read(old); !errors.Is(err, certs.ErrExpired) ||
+		!strings.Contains(err.Error(), "the operator can make a new kit: delete this one") {
+		t.Errorf("an expired kit: %v", err)
 	}
 }
 

@@ -25,8 +25,8 @@ type Scaling struct {
 func NewScaling(features int, numbers []int, mean, scale []float32) (*Scaling, error) {
 	s := &Scaling{features, numbers, mean, scale}
 	if len(mean) != s.Width() || len(scale) != s.Width() {
-		return nil, fmt.Errorf("means of %d and scales of %d entries, and records of this schema have %d; use the same "+
-			"schema and version on both sides", len(mean), len(scale), s.Width())
+		return nil, fmt.Errorf("means of %d and scales of %d entries, and records of this schema have %d; use the "+
+			"same schema and version on both sides", len(mean), len(scale), s.Width())
 	}
 	for i := range mean {
 		if m, by := mean[i], scale[i]; m-m != 0 || by-by != 0 {

@@ -67,8 +67,8 @@ func read(p *question.Public, q *conclavev1.LabelSum) (*Rule, error) {
 	r := &Rule{scaling, all[2], all[3]}
 	switch {
 	case r.Classes() != p.Classes || len(r.Weights) != r.Classes()*r.Width():
-		return nil, fmt.Errorf("%d weights and %d offsets, and the schema has %d classes and records of %d entries; use "+
-			"the same schema and version on both sides", len(r.Weights), len(r.Offsets), p.Classes, r.Width())
+		return nil, fmt.Errorf("%d weights and %d offsets, and the schema has %d classes and records of %d entries; "+
+			"use the same schema and version on both sides", len(r.Weights), len(r.Offsets), p.Classes, r.Width())
 	case len(r.Weights) > MostEntries:
 		return nil, fmt.Errorf("%d weights, and %d is the most", len(r.Weights), MostEntries)
 	}

@@ -109,7 +109,8 @@ func roundsOfAllKinds() []*conclavev1.Round {
 	return []*conclavev1.Round{
 		voteRound("votes", 1), gradientRound("gradient-votes", 1), sumRound("gradient-sum", 1, 0),
 		countRound("r", 1, 2, 1<<16), discriminatorRound("r", 1, nil), scoreRound("r", 1), embeddingRound("r", 1),
-		logisticRound("r", 1, 1), labelRound("r", 1), marginalsRound("marginals-columns", 0), marginalsRound("marginals", 1),
+		logisticRound("r", 1, 1), labelRound("r", 1), marginalsRound("marginals-columns", 0),
+		marginalsRound("marginals", 1),
 	}
 }
 

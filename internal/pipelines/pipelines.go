@@ -37,7 +37,7 @@ var Stages = []pipeline.Stage{
 }
 
 // Default has the pipelines of runs that name none, for tables and for images. After follows that of images, and that
-// of wide tables, where the schema allows it.
+// of tables with very many columns, where the schema allows it.
 var Default = struct{ Tables, Images, After string }{"marginals", "embed", relabel.Stage.Name}
 
 // Named returns a pipeline; ok is false for none.

@@ -28,11 +28,11 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 	return f
 }
 
-// wide is a training that tells whether a table has too many columns to ask for all pairs of them. Its rows then know
-// less about the label than a rule that is learned for it.
-type wide interface{ Wide() bool }
+// needsRule is a training that tells whether its rows of a table know less about the label than a rule that is learned
+// for it.
+type needsRule interface{ NeedsRule() bool }
 
-// choosePost adds the default stage of images, and of wide tables, that have no list of stages, where schema and study
+// choosePost adds the default stage of images, and of tables with very many columns, that have no list of stages, where schema and study
 // allow it. Options that cannot work are left to [Spec.Validate].
 func (s *Spec) choosePost(schema *partition.Schema) {
 	name := pipelines.Default.After
@@ -40,7 +40,7 @@ func (s *Spec) choosePost(schema *partition.Schema) {
 		if s.Sections[s.Pipeline].Validate() != nil {
 			return
 		}
-		if t, ok := s.Training(schema).(wide); !ok || !t.Wide() {
+		if t, ok := s.Training(schema).(needsRule); !ok || !t.NeedsRule() {
 			return
 		}
 	}

@@ -85,26 +85,26 @@ func image(side, classes int) string {
 
 // numbers is the schema of so many numbers and a label.
 func numbers(n int, label string) string {
-	return fmt.Sprintf("label: y\ncolumns:\n  - {name: x, kind: continuous, lower: 0, upper: 1, repeat: %d}\n  - %s\n", n,
-		label)
+	return fmt.Sprintf("label: y\ncolumns:\n  - {name: x, kind: continuous, lower: 0, upper: 1, repeat: %d}\n"+
+		"  - %s\n", n, label)
 }
 
-// A run of a wide table that names neither pipeline nor stages gives its rows new labels, where that works.
-func TestWideTablesHaveAStage(t *testing.T) {
+// A run of a table with many columns that names neither pipeline nor stages gives its rows new labels, where that works.
+func TestTablesOfManyColumnsHaveAStage(t *testing.T) {
 	const label = "{name: y, kind: categorical, categories: [a, b]}"
 	for _, c := range []struct {
 		schema, lines string
 		want          []string
 	}{
-		{numbers(60, label), "", []string{"relabel"}},
-		{numbers(60, label), "marginals: {cells: 2}", nil}, // so it is not wide
-		{numbers(60, label), "marginals: {cells: -2}", nil},
-		{numbers(60, label), "post: []", []string{}},
-		{numbers(60, label), "pipeline: marginals", nil},
-		{numbers(20, label), "", nil},
-		{numbers(60, "{name: y, kind: categorical, categories: [a]}"), "", nil},
-		{numbers(60, "{name: y, kind: continuous, lower: 0, upper: 1}"), "", nil},
-		{numbers(60, label) + "constraints:\n  - {if: {x_1: \"<0.5\"}, then: {y: a}}\n", "", []string{"relabel"}},
+		{numbers(450, label), "", []string{"relabel"}},
+		{numbers(450, label), "marginals: {cells: 1}", nil},
+		{numbers(450, label), "marginals: {cells: -2}", nil},
+		{numbers(450, label), "post: []", []string{}},
+		{numbers(450, label), "pipeline: marginals", nil},
+		{numbers(300, label), "", nil},
+		{numbers(450, "{name: y, kind: categorical, categories: [a]}"), "", nil},
+		{numbers(450, "{name: y, kind: continuous, lower: 0, upper: 1}"), "", nil},
+		{numbers(450, label) + "constraints:\n  - {if: {x_1: \"<0.5\"}, then: {y: a}}\n", "", []string{"relabel"}},
 	} {
 		s := DefaultSpec()
 		s.ByData()

@@ -21,8 +21,15 @@ const (
 	maxHung = 1 << 24
 )
 
-// Wide tells whether the table is wide, for the choice of a run's stages.
-func (t *training) Wide() bool { return t.isWide(t.widest()) }
+// manyTied is the number of columns from which on a rule for the label is worth its price. Measured on two tables at
+// epsilon 1: classifiers gain with 617 columns, and nothing with 178.
+const manyTied = 400
+
+// NeedsRule tells whether the table has so many columns that noise hides most of what pairs of them tell of the label.
+func (t *training) NeedsRule() bool {
+	columns := t.widest()
+	return t.isWide(columns) && len(t.tied(columns)) >= manyTied
+}
 
 // isWide tells whether the table is wide. That follows from the schema and the options, which are public.
 func (t *training) isWide(widest []cells) bool {

@@ -201,8 +201,8 @@ func TestWhatCannotBeLabelled(t *testing.T) {
 	}{
 		"no classes": {partitiontest.Schema(t, "columns:\n  - {name: x, kind: binary}\n"), DefaultOptions(),
 			"post: relabel: the schema has no label of several classes"},
-		"too many columns": {partitiontest.Schema(t, strings.Replace(tableText, "upper: 1}", "upper: 1, repeat: 40000}", 1)),
-			DefaultOptions(), "need 160004 weights, and 131072 is the most"},
+		"too many columns": {partitiontest.Schema(t, strings.Replace(tableText, "upper: 1}",
+			"upper: 1, repeat: 40000}", 1)), DefaultOptions(), "need 160004 weights, and 131072 is the most"},
 		"small images": {partitiontest.Schema(t, strings.NewReplacer("height: 8", "height: 4", "repeat: 64",
 			"repeat: 32").Replace(schemaText)), DefaultOptions(), "images of 4 x 8 pixels are too small"},
 	} {

@@ -63,8 +63,8 @@ func says(releases int, numbers int64) string {
 	if releases > 1 {
 		often = fmt.Sprintf("%d times ", releases)
 	}
-	return fmt.Sprintf("After the training %s%s about the labels of records were released with noise; the labels of the "+
-		"rows follow from them.", often, text.Several(numbers, "number"))
+	return fmt.Sprintf("After the training %s%s about the labels of records were released with noise; the labels of "+
+		"the rows follow from them.", often, text.Several(numbers, "number"))
 }
 
 func follows(f pipeline.Followed) bool { return slices.Contains(f.Post, name) }
@@ -79,8 +79,8 @@ func check(o pipeline.Options, f pipeline.Followed) []error {
 	}
 	if f.Schema.Image == nil {
 		if n := weights(f.Schema); n > labels.MostEntries {
-			return []error{fmt.Errorf("post: relabel: the classes and columns of the schema need %d weights, and %d is the "+
-				"most; leave the stage out", n, labels.MostEntries)}
+			return []error{fmt.Errorf("post: relabel: the classes and columns of the schema need %d weights, and %d is "+
+				"the most; leave the stage out", n, labels.MostEntries)}
 		}
 		return nil
 	}
@@ -162,8 +162,8 @@ func messages(o pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	}
 	if f.Schema.Image == nil {
 		m.AnswerName, m.Numbers = "labels", weights(f.Schema)
-		m.AnswerContent = fmt.Sprintf("%d numbers: in which direction a rule for the label becomes better on the "+
-			"site's records; the aggregator sees them, and releases their sum over all sites with noise only", m.Numbers)
+		m.AnswerContent = fmt.Sprintf("%d numbers: in which direction a rule for the label becomes better on "+
+			"the site's records; the aggregator sees them, and releases their sum over all sites with noise only", m.Numbers)
 		m.Asked, m.AskedContent = "rule", "the rule so far; it follows from releases only"
 		return []pipeline.StageMessages{m}
 	}

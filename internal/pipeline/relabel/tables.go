@@ -20,7 +20,7 @@ const (
 	// pace is the size of steps, in units of what one over the largest curvature would be. Steps are unstable from
 	// about 7 on: momentum 0.8 allows 3.6, and the loss of classes has a curvature of at most 1/2.
 	pace = 5
-	// leastDeviation is the standard deviation below which a column is not scaled up any more.
+	// leastDeviation is the standard deviation below which a column is no longer scaled up.
 	leastDeviation = 0.05
 )
 

@@ -101,8 +101,8 @@ func TestRowsOfTablesGetTheirLabels(t *testing.T) {
 	schema := partitiontest.Schema(t, tableText)
 	for _, nothing := range []bool{false, true} {
 		o := DefaultOptions()
-		f := pipeline.Followed{Problem: pipeline.Problem{Encoder: encode.New(schema), Classes: 2, Seed: 5}, Schema: schema,
-			Post: []string{name}}
+		f := pipeline.Followed{Problem: pipeline.Problem{Encoder: encode.New(schema), Classes: 2, Seed: 5},
+			Schema: schema, Post: []string{name}}
 		stages, err := price(&o, f, privacy.Budget{Epsilon: 1, Delta: 1e-5})
 		testkit.Must(t, err)
 		if stages[0].Count != 10 || stages[0].Kind != labels.Sum.Name {

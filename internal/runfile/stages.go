@@ -32,8 +32,8 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 // for it.
 type needsRule interface{ NeedsRule() bool }
 
-// choosePost adds the default stage of images, and of tables with very many columns, that have no list of stages, where schema and study
-// allow it. Options that cannot work are left to [Spec.Validate].
+// choosePost adds the default stage of images, and of tables with very many columns, that have no list of stages, where
+// schema and study allow it. Options that cannot work are left to [Spec.Validate].
 func (s *Spec) choosePost(schema *partition.Schema) {
 	name := pipelines.Default.After
 	if schema.Image == nil {

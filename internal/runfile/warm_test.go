@@ -89,7 +89,8 @@ func numbers(n int, label string) string {
 		"  - %s\n", n, label)
 }
 
-// A run of a table with many columns that names neither pipeline nor stages gives its rows new labels, where that works.
+// A run of a table with many columns that names neither pipeline nor stages gives its rows new labels, where that
+// works.
 func TestTablesOfManyColumnsHaveAStage(t *testing.T) {
 	const label = "{name: y, kind: categorical, categories: [a, b]}"
 	for _, c := range []struct {

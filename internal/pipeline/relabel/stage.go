@@ -79,8 +79,8 @@ func check(o pipeline.Options, f pipeline.Followed) []error {
 	}
 	if f.Schema.Image == nil {
 		if n := weights(f.Schema); n > labels.MostEntries {
-			return []error{fmt.Errorf("post: relabel: the classes and columns of the schema need %d weights, and %d is "+
-				"the most; leave the stage out", n, labels.MostEntries)}
+			return []error{fmt.Errorf("post: relabel: the classes and columns of the schema need %d weights, and %d "+
+				"is the most; leave the stage out", n, labels.MostEntries)}
 		}
 		return nil
 	}
@@ -172,8 +172,8 @@ func messages(o pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 		return nil // check refuses these cases
 	}
 	m.AnswerName, m.Numbers = "strokes", d.Entries()
-	m.AnswerContent = fmt.Sprintf("%d numbers: how much the images of the site vary in each of %d directions and in "+
-		"pairs of them, and their means by class; the aggregator sees them, and releases their sum over all sites "+
+	m.AnswerContent = fmt.Sprintf("%d numbers: how much the images of the site vary in each of %d directions and "+
+		"in pairs of them, and their means by class; the aggregator sees them, and releases their sum over all sites "+
 		"with noise only", d.Entries(), d.Width()-1)
 	m.Asked, m.AskedContent = "directions", "directions in which generated images vary; nobody's data"
 	return []pipeline.StageMessages{m}

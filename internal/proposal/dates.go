@@ -2,11 +2,11 @@ package proposal
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/pattern"
 	"github.com/conclave-dp/conclave/partition/dates"
 )
 
@@ -57,7 +57,7 @@ func (f *dateFormat) fits(cell string) bool {
 const isoFormat = "YYYY-MM-DDThh:mm:ss"
 
 // shortYear is a date with a year of two digits.
-var shortYear = regexp.MustCompile(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|3[01])[./-]\d\d` +
+var shortYear = pattern.Of(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|3[01])[./-]\d\d` +
 	`( \d\d?:\d\d(:\d\d)?)?$` +
 	`|^\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`)
 

@@ -34,10 +34,12 @@ func makeDateFormats() (all []dateFormat) {
 	return append(all, newDateFormat("YYYYMMDD"))
 }
 
+// layouts writes a format as package time does.
+var layouts = strings.NewReplacer("YYYY", "2006", "MM", "01", "DD", "02", "hh", "15", "mm", "04", "ss", "05", "M", "1",
+	"D", "2")
+
 func newDateFormat(format string) dateFormat {
-	layout := strings.NewReplacer("YYYY", "2006", "MM", "01", "DD", "02", "hh", "15", "mm", "04", "ss", "05",
-		"M", "1", "D", "2").Replace(format)
-	return dateFormat{format, layout, strings.Contains(format, "hh"), !strings.Contains(format, "MM")}
+	return dateFormat{format, layouts.Replace(format), strings.Contains(format, "hh"), !strings.Contains(format, "MM")}
 }
 
 // The years that a date may have: eight digits are often something else.

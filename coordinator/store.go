@@ -51,7 +51,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -61,6 +60,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
 const (
@@ -184,7 +185,7 @@ func (s *Store) request(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Names are path elements, so that no name reaches into another's keys.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var namePattern = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func checkName(what, name string) error {
 	if !namePattern.MatchString(name) {

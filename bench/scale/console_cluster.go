@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -114,7 +115,7 @@ func (r *consoleCluster) connect(ctx context.Context, files []certs.Files, nodes
 		}
 		r.connections = append(r.connections, conn)
 		for j := i; j < nodes; j += len(files) {
-			stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+			stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 			if err != nil {
 				return err
 			}

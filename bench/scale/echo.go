@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const echoRole = "echo"
@@ -60,8 +61,8 @@ func serveEcho(ctx context.Context, dir string) error {
 		grpc.Creds(credentials.NewTLS(config)),
 		grpc.ForceServerCodecV2(rawCodec{encoding.GetCodecV2(encproto.Name)}))...)
 	e := &echo{open: map[uint64]*waiting{}}
-	conclavev1.RegisterTeacherServiceServer(server, echoTeachers{echo: e})
-	conclavev1.RegisterStudentServiceServer(server, echoStudents{echo: e})
+	rpc.RegisterTeacherServiceServer(server, echoTeachers{echo: e})
+	rpc.RegisterStudentServiceServer(server, echoStudents{echo: e})
 	fmt.Println(watch.Addr())
 	fmt.Println(listener.Addr())
 	go func() {
@@ -88,7 +89,7 @@ func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 // echo is what both services share.
 type echo struct {
 	mu      sync.Mutex
-	streams []conclavev1.TeacherService_WorkServer
+	streams []rpc.TeacherService_WorkServer
 	attempt uint64              // of the last round
 	open    map[uint64]*waiting // by attempt
 }
@@ -100,7 +101,7 @@ type waiting struct {
 }
 
 // begin opens a round and returns the streams to ask.
-func (e *echo) begin() (uint64, []conclavev1.TeacherService_WorkServer, <-chan struct{}) {
+func (e *echo) begin() (uint64, []rpc.TeacherService_WorkServer, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.attempt++
@@ -124,12 +125,12 @@ func (e *echo) took(attempt uint64) {
 }
 
 type echoTeachers struct {
-	conclavev1.UnimplementedTeacherServiceServer
+	rpc.UnimplementedTeacherServiceServer
 	*echo
 }
 
 // Work welcomes a node and counts its answers.
-func (e echoTeachers) Work(stream conclavev1.TeacherService_WorkServer) error {
+func (e echoTeachers) Work(stream rpc.TeacherService_WorkServer) error {
 	if _, err := stream.Recv(); err != nil {
 		return err
 	}
@@ -150,12 +151,12 @@ func (e echoTeachers) Work(stream conclavev1.TeacherService_WorkServer) error {
 }
 
 type echoStudents struct {
-	conclavev1.UnimplementedStudentServiceServer
+	rpc.UnimplementedStudentServiceServer
 	*echo
 }
 
 // Ask sends a round to all nodes and waits for all answers.
-func (e echoStudents) Ask(stream conclavev1.StudentService_AskServer) error {
+func (e echoStudents) Ask(stream rpc.StudentService_AskServer) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err

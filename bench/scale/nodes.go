@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/monitor"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -152,7 +153,7 @@ type lightNode struct {
 	index, teachers int
 	packed          []byte
 	summing         *summing // of a node that answers sums
-	stream          conclavev1.TeacherService_WorkClient
+	stream          rpc.TeacherService_WorkClient
 }
 
 // join opens the stream and waits for the welcome.
@@ -165,7 +166,7 @@ func (n *lightNode) join(ctx context.Context, conn *grpc.ClientConn) (err error)
 			cancel(err)
 		}
 	}()
-	if n.stream, err = conclavev1.NewTeacherServiceClient(conn).Work(ctx); err != nil {
+	if n.stream, err = rpc.NewTeacherServiceClient(conn).Work(ctx); err != nil {
 		return err
 	}
 	if err := n.stream.Send(&conclavev1.WorkRequest{

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // A student learns nothing about another student's run, and cannot change it.
@@ -84,7 +85,7 @@ func TestOperators(t *testing.T) {
 	lab.mustAsk(t, roundtest.VoteRound(spec.Name, 0, 4))
 	ctx := testkit.Within(t)
 
-	asking := &testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, "operator", "desk"))}
+	asking := &testStudent{rpc.NewStudentServiceClient(c.dialAs(t, "operator", "desk"))}
 	_, opened := asking.OpenRun(ctx, &conclavev1.OpenRunRequest{Spec: spec})
 	_, asked := asking.ask(ctx, roundtest.VoteRound(spec.Name, 0, 4), nil)
 	_, submitted := desk.SubmitRun(ctx, roundtest.Submission(d, "x"))

@@ -32,6 +32,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/reducer"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 func TestMain(m *testing.M) {
@@ -220,12 +221,12 @@ func (c *cluster) student(t testing.TB) *testStudent { return c.studentAs(t, "st
 
 func (c *cluster) studentAs(t testing.TB, name string) *testStudent {
 	t.Helper()
-	return &testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, certs.RoleStudent, name))}
+	return &testStudent{rpc.NewStudentServiceClient(c.dialAs(t, certs.RoleStudent, name))}
 }
 
 // testStudent calls the aggregator as a student does.
 type testStudent struct {
-	conclavev1.StudentServiceClient
+	rpc.StudentServiceClient
 }
 
 // open opens a run; change adapts roundtest.Spec.
@@ -384,7 +385,7 @@ func (c *cluster) begin(t testing.TB, change func(*conclavev1.RunSpec), answer r
 // testNode is a scripted node: its answer function answers every round, or returns nil for no answer.
 type testNode struct {
 	t         testing.TB
-	stream    conclavev1.TeacherService_WorkClient
+	stream    rpc.TeacherService_WorkClient
 	cancel    context.CancelFunc
 	welcomed  chan struct{}
 	greeting  *conclavev1.Welcome // valid once welcomed is closed
@@ -437,7 +438,7 @@ func (c *cluster) tryNodeOf(t testing.TB, h *conclavev1.Hello, answer roundtest.
 	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 	testkit.Must(t, err)
 	mustSend(t, stream, &conclavev1.WorkRequest{Message: &conclavev1.WorkRequest_Hello{Hello: h}})
 	n := &testNode{

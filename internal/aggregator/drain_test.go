@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/etcdserver"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // stopping stops a cluster in the background.
@@ -44,7 +45,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	})
 	watch, err := healthpb.NewHealthClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))).
 		Watch(testkit.Within(t),
-			&healthpb.HealthCheckRequest{Service: conclavev1.StudentService_ServiceDesc.ServiceName})
+			&healthpb.HealthCheckRequest{Service: rpc.StudentService_ServiceDesc.ServiceName})
 	testkit.Must(t, err)
 	health := func() healthpb.HealthCheckResponse_ServingStatus {
 		m, err := watch.Recv()

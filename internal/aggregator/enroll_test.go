@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/roster"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // aStudy is the hash of some study.
@@ -25,12 +26,12 @@ var aStudy = strings.Repeat("ab", 32)
 
 // joining is a site with a start kit.
 type joining struct {
-	conclavev1.EnrollServiceClient
+	rpc.EnrollServiceClient
 	name, dataset string
 }
 
 func (c *cluster) joining(t *testing.T, dataset, name string) *joining {
-	return &joining{conclavev1.NewEnrollServiceClient(c.dialAs(t, certs.RoleJoiner, name)), name, dataset}
+	return &joining{rpc.NewEnrollServiceClient(c.dialAs(t, certs.RoleJoiner, name)), name, dataset}
 }
 
 // send sends a request for a role and name, and returns the fingerprint of its key and that of the one it replaced.
@@ -77,7 +78,7 @@ func TestSitesAreAdmitted(t *testing.T) {
 	c := newCluster(t, Options{}, watched)
 	d := c.dataset()
 	north, south := c.joining(t, d, "north"), c.joining(t, d, "south")
-	desk := conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
+	desk := rpc.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	ctx := testkit.Within(t)
 	if r := north.fetch(t); r.GetRoster() != nil || r.GetRequestKey() != "" {
 		t.Errorf("before anybody asked: %v", r)
@@ -113,7 +114,7 @@ func TestSitesAreAdmitted(t *testing.T) {
 	two, _ := c.admit(t, c.certs, d, 2, sites, other)
 	testkit.Must(t, c.stop()) // the next leader continues
 	c.start(Options{})
-	north, desk = c.joining(t, d, "north"), conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
+	north, desk = c.joining(t, d, "north"), rpc.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	if got := north.fetch(t).GetRoster().GetRoster(); !bytes.Equal(got, one.Roster.Roster) {
 		t.Errorf("the next leader has the roster %s", got)
 	}
@@ -149,12 +150,12 @@ func TestWhatAKitCannotDo(t *testing.T) {
 		roundtest.WantStatus(t, err, codes.PermissionDenied, `the kit is for site "north"`)
 	}
 	kit := c.dialAs(t, certs.RoleJoiner, "north")
-	_, opened := conclavev1.NewStudentServiceClient(kit).OpenRun(ctx, &conclavev1.OpenRunRequest{})
-	asNode := conclavev1.NewTeacherServiceClient(kit)
+	_, opened := rpc.NewStudentServiceClient(kit).OpenRun(ctx, &conclavev1.OpenRunRequest{})
+	asNode := rpc.NewTeacherServiceClient(kit)
 	_, checked := asNode.Check(ctx, &conclavev1.CheckRequest{Hello: hello(d, "north", "a", 8)})
-	_, listed := conclavev1.NewAdmitServiceClient(kit).ListRequests(ctx, &conclavev1.ListRequestsRequest{Dataset: d})
-	_, shown := conclavev1.NewRunServiceClient(kit).ShowRun(ctx, &conclavev1.ShowRunRequest{Run: "a"})
-	lab := conclavev1.NewEnrollServiceClient(c.dialAs(t, certs.RoleStudent, "lab"))
+	_, listed := rpc.NewAdmitServiceClient(kit).ListRequests(ctx, &conclavev1.ListRequestsRequest{Dataset: d})
+	_, shown := rpc.NewRunServiceClient(kit).ShowRun(ctx, &conclavev1.ShowRunRequest{Run: "a"})
+	lab := rpc.NewEnrollServiceClient(c.dialAs(t, certs.RoleStudent, "lab"))
 	_, fetched := lab.FetchRoster(ctx, &conclavev1.FetchRosterRequest{Dataset: d})
 	for what, err := range map[string]error{
 		"a run opened": opened, "joined": checked, "listed": listed, "a run shown": shown, "by a student": fetched,
@@ -175,7 +176,7 @@ func TestWhatAKitCannotDo(t *testing.T) {
 			roundtest.WantStatus(t, err, codes.InvalidArgument)
 		}
 	}
-	desk := conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
+	desk := rpc.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	q, _, err := north.send(t, certs.RoleNode, "north")
 	testkit.Must(t, err)
 	foreign, _ := c.admit(t, certstest.New(t), d, 1, nil, q)
@@ -219,7 +220,7 @@ func TestADatasetsSitesAreOfItsStudy(t *testing.T) {
 	q, _, err := north.send(t, certs.RoleNode, "north")
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, `site "north" asks for another study`, "study heart")
 	other, _ := c.admit(t, c.certs, "study", 1, nil, q)
-	desk := conclavev1.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
+	desk := rpc.NewAdmitServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))
 	_, err = desk.PublishRoster(testkit.Within(t), other)
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "the roster is for another study", "study heart")
 

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // done is a run that lab submitted and another worker finished.
@@ -29,7 +30,7 @@ func (c *cluster) done(t testing.TB, dataset, name string) {
 }
 
 // offers opens a worker's stream that serves bundles. The returned function ends it.
-func (q testQueue) offers(t testing.TB, dataset, process string) (conclavev1.RunService_OfferRunsClient, func()) {
+func (q testQueue) offers(t testing.TB, dataset, process string) (rpc.RunService_OfferRunsClient, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testkit.Within(t))
 	t.Cleanup(cancel)
@@ -74,7 +75,7 @@ func chunkOf(raw []byte) *conclavev1.SendRunRequest {
 }
 
 // hand answers the next request with a bundle, in chunks of this size, each when it is requested.
-func (q testQueue) hand(t testing.TB, offers conclavev1.RunService_OfferRunsClient, bundle []byte, chunk int) {
+func (q testQueue) hand(t testing.TB, offers rpc.RunService_OfferRunsClient, bundle []byte, chunk int) {
 	t.Helper()
 	m, err := offers.Recv()
 	testkit.Must(t, err)

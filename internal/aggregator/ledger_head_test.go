@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Nodes receive the ledger's entries. If a node knows an entry that the ledger lacks, the aggregator refuses the node
@@ -68,7 +69,7 @@ func TestALedgerThatWentBackIsRefusedByItsNodes(t *testing.T) {
 	node.leave()
 
 	opened := headOf(told[1])
-	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south")))
+	client := rpc.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "south")))
 	for name, x := range map[string]struct {
 		head *conclavev1.LedgerHead
 		code codes.Code

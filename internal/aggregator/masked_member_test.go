@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // maskedRun is a masked run of sums of units on a cluster, with one member per site.
@@ -122,7 +123,7 @@ type step func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest
 
 // life is one stream of a member.
 type life struct {
-	stream          conclavev1.TeacherService_WorkClient
+	stream          rpc.TeacherService_WorkClient
 	end             context.CancelFunc
 	welcomed, ended chan struct{}
 
@@ -138,7 +139,7 @@ func (c *cluster) live(t testing.TB, h *conclavev1.Hello, m *member) {
 	t.Helper()
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, h.GetSite()))
 	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 	testkit.Must(t, err)
 	l := &life{stream: stream, end: cancel, welcomed: make(chan struct{}), ended: make(chan struct{})}
 	m.life = l

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // An operator sees the state of each node ever admitted and the reason, page by page; nobody else does.
@@ -38,7 +39,7 @@ func TestOperatorsSeeNodes(t *testing.T) {
 	if n := c.tryNodeOf(t, foreign, nil, nil); n != nil {
 		testkit.Receive(t, n.ended)
 	}
-	api := conclavev1.NewOperatorServiceClient(c.dialAs(t, "operator", "desk"))
+	api := rpc.NewOperatorServiceClient(c.dialAs(t, "operator", "desk"))
 	ctx := testkit.Within(t)
 	list := func(q *conclavev1.ListNodesRequest) (all []string, last *conclavev1.NodeName, more bool) {
 		t.Helper()
@@ -92,12 +93,12 @@ func TestOperatorsSeeNodes(t *testing.T) {
 	roundtest.WantStatus(t, err, codes.InvalidArgument, "500")
 	_, err = api.ListNodes(ctx, &conclavev1.ListNodesRequest{Dataset: "other"})
 	roundtest.WantStatus(t, err, codes.FailedPrecondition, "other")
-	spy := conclavev1.NewOperatorServiceClient(c.dialAs(t, "student", "spy"))
+	spy := rpc.NewOperatorServiceClient(c.dialAs(t, "student", "spy"))
 	_, err = spy.ListNodes(ctx, &conclavev1.ListNodesRequest{})
 	roundtest.WantStatus(t, err, codes.PermissionDenied, "role operator")
 
 	// An operator can read a ledger, too.
-	stream, err := (&testStudent{conclavev1.NewStudentServiceClient(c.dialAs(t, "operator", "desk"))}).ReadLedger(ctx,
+	stream, err := (&testStudent{rpc.NewStudentServiceClient(c.dialAs(t, "operator", "desk"))}).ReadLedger(ctx,
 		&conclavev1.ReadLedgerRequest{Run: spec.Name})
 	testkit.Must(t, err)
 	if _, err := stream.Recv(); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // observed gives a cluster's server a monitoring listener and an audit log. It returns the log's path.
@@ -145,7 +146,7 @@ func TestMetricsAndAuditLogTellWhatHappened(t *testing.T) {
 	foreign.Unit = "person"
 	refused := c.tryNode(t, foreign, roundtest.Silent)
 	testkit.Receive(t, refused.ended)
-	_, err := (&testStudent{conclavev1.NewStudentServiceClient(c.dial(t,
+	_, err := (&testStudent{rpc.NewStudentServiceClient(c.dial(t,
 		certs.IssuedFiles(c.certs, certs.RoleNode, "east")))}).
 		CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: spec.Name})
 	roundtest.WantStatus(t, err, codes.PermissionDenied)

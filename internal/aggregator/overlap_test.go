@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // If a unit may be at two sites, a run must declare that and pay for it in every plan entry. Its releases are charged
@@ -69,7 +70,7 @@ func TestRunsPayForOverlap(t *testing.T) {
 // A node whose units may be at more sites than the dataset allows is refused.
 func TestNodesSayWhereTheirUnitsMayBe(t *testing.T) {
 	c := shared(t)
-	client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
+	client := rpc.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
 	h := hello(c.dataset(), "north", "a", 4)
 	h.Overlap = 2
 	_, err := client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})

@@ -25,22 +25,23 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // testQueue calls the aggregator as conclave run does.
 type testQueue struct {
-	conclavev1.RunServiceClient
+	rpc.RunServiceClient
 }
 
 func (c *cluster) queue(t testing.TB, name string) testQueue {
 	t.Helper()
-	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleStudent, name))}
+	return testQueue{rpc.NewRunServiceClient(c.dialAs(t, certs.RoleStudent, name))}
 }
 
 // operator calls with an operator's certificate.
 func (c *cluster) operator(t testing.TB) testQueue {
 	t.Helper()
-	return testQueue{conclavev1.NewRunServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))}
+	return testQueue{rpc.NewRunServiceClient(c.dialAs(t, certs.RoleOperator, "desk"))}
 }
 
 // dialAs dials with a certificate, which it issues if there is none.
@@ -98,7 +99,7 @@ func (q testQueue) list(t testing.TB, dataset string) (names []string, budget *c
 // testWorker is a worker's stream.
 type testWorker struct {
 	t      testing.TB
-	stream conclavev1.RunService_ClaimRunClient
+	stream rpc.RunService_ClaimRunClient
 	drop   context.CancelFunc // breaks the connection
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 func TestRefusals(t *testing.T) {
@@ -24,7 +25,7 @@ func TestRefusals(t *testing.T) {
 
 	t.Run("hellos", func(t *testing.T) {
 		d := c.dataset()
-		client := conclavev1.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
+		client := rpc.NewTeacherServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))
 		// A check predicts the answer to a hello, stores nothing, and disconnects no peer.
 		check := func(h *conclavev1.Hello) (*conclavev1.CheckResponse, error) {
 			return client.Check(testkit.Within(t), &conclavev1.CheckRequest{Hello: h})

@@ -28,6 +28,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // insisting makes a cluster's server require the authority's revocation list.
@@ -60,7 +61,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	live := `conclave_connected_teachers{dataset="` + d + `"}`
 
 	conn := c.dial(t, certs.IssuedFiles(c.certs, certs.RoleStudent, "student"))
-	student := &testStudent{conclavev1.NewStudentServiceClient(conn)}
+	student := &testStudent{rpc.NewStudentServiceClient(conn)}
 	spec, _ := student.open(t, d, nil)
 	health := healthpb.NewHealthClient(conn)
 	_, err := health.Check(testkit.Within(t), &healthpb.HealthCheckRequest{})
@@ -244,7 +245,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 	say := func(t *testing.T, conn *grpc.ClientConn, h *conclavev1.Hello) error {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
-		stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+		stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 		if err != nil {
 			return err
 		}
@@ -270,7 +271,7 @@ func TestACertificateSpeaksForItsOwnSiteAndRole(t *testing.T) {
 		roundtest.WantStatus(t, say(t, c.boldly(t, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")),
 			hello(d, "agg", "a", 4)), codes.PermissionDenied, "aggregator")
 		for _, f := range []certs.Files{north, certs.IssuedFiles(c.certs, certs.RoleAggregator, "agg")} {
-			student := conclavev1.NewStudentServiceClient(c.boldly(t, f))
+			student := rpc.NewStudentServiceClient(c.boldly(t, f))
 			_, err := student.OpenRun(testkit.Within(t), &conclavev1.OpenRunRequest{Spec: roundtest.Spec()})
 			roundtest.WantStatus(t, err, codes.PermissionDenied, "student")
 			_, err = student.CloseRun(testkit.Within(t), &conclavev1.CloseRunRequest{Run: "r"})

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // An invalid submission is refused with its problem, and leaves nothing in the queue.
@@ -102,7 +103,7 @@ func TestSubmittedAgain(t *testing.T) {
 func TestTheQueueIsForStudents(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{}, small)
-	node := testQueue{conclavev1.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
+	node := testQueue{rpc.NewRunServiceClient(c.dial(t, certs.IssuedFiles(c.certs, certs.RoleNode, "north")))}
 	_, err := node.SubmitRun(testkit.Within(t), roundtest.Submission("small", "a"))
 	roundtest.WantStatus(t, err, codes.PermissionDenied, "north")
 	_, err = node.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).stream.Recv()

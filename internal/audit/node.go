@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // The sites. fixedSite hosts all teachers but one and votes the same in both worlds, except for a unit that is at
@@ -60,8 +61,8 @@ func dialSite(address string, files certs.Files) (*grpc.ClientConn, error) {
 
 // join opens the stream of a site's node for a dataset and waits for the welcome. The stream ends with ctx.
 func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
-	teachers int) (conclavev1.TeacherService_WorkClient, error) {
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	teachers int) (rpc.TeacherService_WorkClient, error) {
+	stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("node of site %s: %w", site, err)
 	}
@@ -92,7 +93,7 @@ func join(ctx context.Context, conn *grpc.ClientConn, site, dataset string,
 type replies func(m *conclavev1.WorkResponse) (*conclavev1.WorkRequest, error)
 
 // work replies to messages until the stream ends, and returns the reason; nil if ctx ended.
-func work(ctx context.Context, stream conclavev1.TeacherService_WorkClient, reply replies) error {
+func work(ctx context.Context, stream rpc.TeacherService_WorkClient, reply replies) error {
 	for {
 		m, err := stream.Recv()
 		if ctx.Err() != nil {

@@ -16,12 +16,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // relay is between real nodes and the aggregator, and has the keys of both. It forwards everything. An adversary
 // stores what nodes send, which is all that an aggregator gets from them.
 type relay struct {
-	conclavev1.UnimplementedTeacherServiceServer
+	rpc.UnimplementedTeacherServiceServer
 	server   *grpc.Server
 	served   chan struct{}
 	listener net.Listener
@@ -45,7 +46,7 @@ func newRelay(files certs.Files, sites map[string]*grpc.ClientConn) (*relay, err
 		server:   grpc.NewServer(append(transport.Options(), grpc.Creds(credentials.NewTLS(tlsConfig)))...),
 		listener: listener, sites: sites, served: make(chan struct{}), hearer: map[string]*adversary{},
 	}
-	conclavev1.RegisterTeacherServiceServer(r.server, r)
+	rpc.RegisterTeacherServiceServer(r.server, r)
 	go func() {
 		defer close(r.served)
 		_ = r.server.Serve(listener) // until close; otherwise nodes would report that they find no server
@@ -69,7 +70,7 @@ func (r *relay) tell(dataset string, a *adversary) {
 	r.hearer[dataset] = a
 }
 
-// Work implements [conclavev1.TeacherServiceServer].
+// Work implements [rpc.TeacherServiceServer].
 func (r *relay) Work(node grpc.BidiStreamingServer[conclavev1.WorkRequest, conclavev1.WorkResponse]) error {
 	first, err := node.Recv()
 	if err != nil {
@@ -82,7 +83,7 @@ func (r *relay) Work(node grpc.BidiStreamingServer[conclavev1.WorkRequest, concl
 	if conn == nil || a == nil {
 		return status.Errorf(codes.FailedPrecondition, "site %q is not part of this audit", site)
 	}
-	aggregator, err := conclavev1.NewTeacherServiceClient(conn).Work(node.Context())
+	aggregator, err := rpc.NewTeacherServiceClient(conn).Work(node.Context())
 	if err != nil {
 		return err
 	}

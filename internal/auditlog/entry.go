@@ -81,6 +81,14 @@ type Study struct {
 	SHA256 string `json:"sha256"` // of its document, in hex
 }
 
+// StudyOf is the study that these name, in an entry; nil if all are empty.
+func StudyOf(title, permit, sha256 string) *Study {
+	if s := (Study{title, permit, sha256}); s != (Study{}) {
+		return &s
+	}
+	return nil
+}
+
 // writer says when and by whom a line was written. Only the log sets it.
 type writer struct {
 	Time string `json:"time"` // RFC 3339 in UTC, with milliseconds

@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
 // labelPattern is a part of a DNS name between dots. Underscores are not in the
 // standard, but in use.
-var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+var labelPattern = pattern.Of(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
 
-var onlyDigits = regexp.MustCompile(`^[0-9]+$`)
+var onlyDigits = pattern.Of(`^[0-9]+$`)
 
 // SplitHosts checks the hosts by which the holder of a certificate is reached. Without this check an unreachable host
 // would only show when the connections of all peers fail.

@@ -8,9 +8,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
 // Role is the role of a certificate's holder.
@@ -38,10 +39,10 @@ func Roles() []Role {
 const Scheme = "conclave"
 
 // namePattern keeps names plain: they become parts of file names and URIs.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var namePattern = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // sitePattern is a valid site name in a node's configuration.
-var sitePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
+var sitePattern = pattern.Of(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // Identity is the holder of a certificate.
 type Identity struct {

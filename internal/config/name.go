@@ -2,10 +2,11 @@ package config
 
 import (
 	"fmt"
-	"regexp"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
-var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
+var namePattern = pattern.Of(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`)
 
 // CheckName refuses names that cannot name a dataset, site, node or run. Names are used in paths, certificates and
 // ledgers, so all roles accept the same ones.

@@ -6,9 +6,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/pattern"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -84,7 +84,7 @@ func CheckNumbers(n, quorum, colluding int) error {
 }
 
 // siteRule is the form of a site's name, which appears in ledgers and on terminals.
-var siteRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var siteRule = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // Validate reports why a group cannot hide anything.
 func (g Group) Validate() error {

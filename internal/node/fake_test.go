@@ -17,11 +17,12 @@ import (
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // fakeAggregator is a scripted aggregator.
 type fakeAggregator struct {
-	conclavev1.UnimplementedTeacherServiceServer
+	rpc.UnimplementedTeacherServiceServer
 	t      testing.TB
 	folder string // folder of the certificates
 	addr   string
@@ -36,7 +37,7 @@ type fakeAggregator struct {
 type join struct {
 	t      testing.TB
 	hello  *conclavev1.Hello
-	stream conclavev1.TeacherService_WorkServer
+	stream rpc.TeacherService_WorkServer
 	leave  chan error // ends the handler
 	gone   <-chan struct{}
 }
@@ -52,7 +53,7 @@ func newFakeAggregator(t testing.TB) *fakeAggregator {
 func (f *fakeAggregator) serve(address string) string {
 	f.t.Helper()
 	at, _ := tlsconfigtest.Serve(f.t, certs.IssuedFiles(f.folder, certs.RoleAggregator, "agg"), address,
-		func(server *grpc.Server) { conclavev1.RegisterTeacherServiceServer(server, f) })
+		func(server *grpc.Server) { rpc.RegisterTeacherServiceServer(server, f) })
 	return at
 }
 
@@ -68,7 +69,7 @@ func (f *fakeAggregator) setLedger(entries []ledger.Entry) {
 	f.ledger = entries
 }
 
-func (f *fakeAggregator) Work(stream conclavev1.TeacherService_WorkServer) error {
+func (f *fakeAggregator) Work(stream rpc.TeacherService_WorkServer) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err

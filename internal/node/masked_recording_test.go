@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // recorder keeps all that a node sends, as it leaves the node.
@@ -60,7 +61,7 @@ func runRecorded(t *testing.T, n *Node) *recorder {
 		grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig))))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- n.work(ctx, conclavev1.NewTeacherServiceClient(conn)) }()
+	go func() { ended <- n.work(ctx, rpc.NewTeacherServiceClient(conn)) }()
 	t.Cleanup(func() {
 		cancel()
 		testkit.Receive(t, ended)

@@ -50,7 +50,7 @@ func Decided(c Config, run sitepolicy.Run, approve bool, by string) error {
 	}
 	line := c.decided(event, run.Run, by)
 	if run.Spec != nil {
-		line.Study = run.Spec.Study.Audited()
+		line.Study = auditlog.StudyOf(run.Spec.Study.Named())
 	}
 	return auditlog.Append(c.AuditLog, string(certs.RoleNode), c.Site+"/"+c.Node, line)
 }

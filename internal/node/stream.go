@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/dial"
 	"github.com/conclave-dp/conclave/internal/statelock"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // ErrRefused means that the aggregator does not accept this node, or the node does not accept the aggregator's
@@ -61,7 +61,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer conn.Close()
-	client := conclavev1.NewTeacherServiceClient(conn)
+	client := rpc.NewTeacherServiceClient(conn)
 	pauses := dial.Pauses(n.cfg.Reconnect)
 	for {
 		started := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/messages"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // protocol is the version of the wire contract that this node speaks.
@@ -21,13 +22,13 @@ const protocol = 5
 // the wire and a hundred in memory. A page of the ledger has the most, one for each entry in 4 MiB.
 const mostMessages = 1 << 15
 
-type workStream = conclavev1.TeacherService_WorkClient
+type workStream = rpc.TeacherService_WorkClient
 
 // work is the life of one stream. One goroutine receives, one sends, one reports the site's permissions, and the
 // caller's answers. All have ended when work returns; a round in progress first trains its teachers and saves them.
 //
 // When stopping ends, work finishes the round in hand within the allowed time, and leaves.
-func (n *Node) work(stopping context.Context, client conclavev1.TeacherServiceClient) (err error) {
+func (n *Node) work(stopping context.Context, client rpc.TeacherServiceClient) (err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(stopping))
 	var others sync.WaitGroup
 	defer func() {

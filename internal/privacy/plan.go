@@ -3,9 +3,10 @@ package privacy
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
 // Planned is one line of a run's plan: a kind of question, and the mechanism that answers it. It is data: the
@@ -35,7 +36,7 @@ const (
 var variants = map[Kind]string{GNMax: Histogram, ConfidentGNMax: Histogram, LNMax: Histogram, Laplace: NormGamma}
 
 // label is a valid name of a kind of question or a stage.
-var label = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var label = pattern.Of(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // maxCount bounds the uses of a plan's entry. Each release is an entry of the ledger, and
 // a round has at most 65,536 queries.

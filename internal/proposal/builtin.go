@@ -3,6 +3,7 @@ package proposal
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -41,9 +42,7 @@ type match struct {
 }
 
 // named are the variables by all keys that name them.
-var named = nameVariables()
-
-func nameVariables() map[string]match {
+var named = sync.OnceValue(func() map[string]match {
 	all := make(map[string]match)
 	for i := range variables {
 		v := &variables[i]
@@ -61,11 +60,11 @@ func nameVariables() map[string]match {
 		}
 	}
 	return all
-}
+})
 
 // builtIn finds the common variable that a column's name stands for.
 func builtIn(name string) (m match, ok bool) {
-	m, ok = named[key(name)]
+	m, ok = named()[key(name)]
 	return m, ok
 }
 

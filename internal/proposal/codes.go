@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"regexp"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/pattern"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/codes"
 )
@@ -14,9 +14,9 @@ import (
 // The forms of codes. ICD-10 has a letter, two digits (or a letter in national editions) and up to four further
 // characters; ATC has seven characters in full.
 var (
-	icd10   = regexp.MustCompile(`^[A-Z][0-9][0-9AB](\.?[0-9A-Z]{1,4}|\.-)?[+*!]?$`)
-	atc     = regexp.MustCompile(`^[ABCDGHJLMNPRSV][0-9]{2}[A-Z]{2}[0-9]{2}$`)
-	icdName = regexp.MustCompile(`(?i)icd|diag|(^|_)dx`)
+	icd10   = pattern.Of(`^[A-Z][0-9][0-9AB](\.?[0-9A-Z]{1,4}|\.-)?[+*!]?$`)
+	atc     = pattern.Of(`^[ABCDGHJLMNPRSV][0-9]{2}[A-Z]{2}[0-9]{2}$`)
+	icdName = pattern.Of(`(?i)icd|diag|(^|_)dx`)
 )
 
 // The first letters of both are public: the chapters of ICD-10 and the main groups of ATC.

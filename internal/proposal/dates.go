@@ -2,11 +2,11 @@ package proposal
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conclave-dp/conclave/internal/pattern"
 	"github.com/conclave-dp/conclave/partition/dates"
 )
 
@@ -34,10 +34,12 @@ func makeDateFormats() (all []dateFormat) {
 	return append(all, newDateFormat("YYYYMMDD"))
 }
 
+// layouts writes a format as package time does.
+var layouts = strings.NewReplacer("YYYY", "2006", "MM", "01", "DD", "02", "hh", "15", "mm", "04", "ss", "05", "M", "1",
+	"D", "2")
+
 func newDateFormat(format string) dateFormat {
-	layout := strings.NewReplacer("YYYY", "2006", "MM", "01", "DD", "02", "hh", "15", "mm", "04", "ss", "05",
-		"M", "1", "D", "2").Replace(format)
-	return dateFormat{format, layout, strings.Contains(format, "hh"), !strings.Contains(format, "MM")}
+	return dateFormat{format, layouts.Replace(format), strings.Contains(format, "hh"), !strings.Contains(format, "MM")}
 }
 
 // The years that a date may have: eight digits are often something else.
@@ -57,7 +59,7 @@ func (f *dateFormat) fits(cell string) bool {
 const isoFormat = "YYYY-MM-DDThh:mm:ss"
 
 // shortYear is a date with a year of two digits.
-var shortYear = regexp.MustCompile(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|3[01])[./-]\d\d` +
+var shortYear = pattern.Of(`^(0?[1-9]|[12]\d|3[01])[./-](0?[1-9]|[12]\d|3[01])[./-]\d\d` +
 	`( \d\d?:\d\d(:\d\d)?)?$` +
 	`|^\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`)
 

@@ -1,8 +1,9 @@
 package proposal
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/conclave-dp/conclave/internal/pattern"
 )
 
 const (
@@ -19,11 +20,11 @@ const (
 
 var (
 	// idNames are names of identifiers of persons and cases, which several rows may share; in the form of key.
-	idNames = regexp.MustCompile(`^(mrn|pid|pat|patid|patnr|patient(en)?(id|nr|no|number|nummer|key)?|(subject|` +
+	idNames = pattern.Of(`^(mrn|pid|pat|patid|patnr|patient(en)?(id|nr|no|number|nummer|key)?|(subject|` +
 		`person|proband|member|case|fall|encounter|visit|admission|aufnahme|stay|hadm|icustay|versicherten|kv)` +
 		`(id|nr|no|number|nummer)|ssn|nhsnumber)$`)
 	// idEnding matches the end of other names of identifiers.
-	idEnding = regexp.MustCompile(`(^|[^A-Za-z0-9])(?i:id|ids|uuid|guid|nr|key)$|[a-z](ID|Id|Nr|UUID)$`)
+	idEnding = pattern.Of(`(^|[^A-Za-z0-9])(?i:id|ids|uuid|guid|nr|key)$|[a-z](ID|Id|Nr|UUID)$`)
 )
 
 // kind returns the kind of a column, and a remark about it. The dictionary takes precedence over the cells, if

@@ -53,7 +53,7 @@ func TestVariables(t *testing.T) {
 			}
 		}
 	}
-	testkit.Same(t, "names", len(owner), len(named))
+	testkit.Same(t, "names", len(owner), len(named()))
 }
 
 func TestNamesOfVariables(t *testing.T) {

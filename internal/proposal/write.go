@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/conclave-dp/conclave/internal/pattern"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -104,7 +104,7 @@ func (f *fields) list(name string, values []string, needed bool) {
 func (f fields) String() string { return strings.Join(f, ", ") }
 
 // plainWord matches text that YAML reads as the same text without quotes.
-var plainWord = regexp.MustCompile(`^\p{L}[\p{L}0-9_./-]*$`)
+var plainWord = pattern.Of(`^\p{L}[\p{L}0-9_./-]*$`)
 
 // otherWords are words that YAML reads as another type.
 var otherWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true,

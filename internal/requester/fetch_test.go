@@ -27,6 +27,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // gaveOut is the bundle of a small run, with the authority of its signatures and that authority's folder.
@@ -64,13 +65,13 @@ func gaveOut(t *testing.T) (proof.Bundle, *x509.CertPool, string) {
 
 // relaying is an aggregator that passes on a bundle, and calls a function meanwhile.
 type relaying struct {
-	conclavev1.UnimplementedRunServiceServer
+	rpc.UnimplementedRunServiceServer
 	bundle    []byte
 	head      string
 	meanwhile func()
 }
 
-func (s *relaying) FetchRun(_ *conclavev1.FetchRunRequest, stream conclavev1.RunService_FetchRunServer) error {
+func (s *relaying) FetchRun(_ *conclavev1.FetchRunRequest, stream rpc.RunService_FetchRunServer) error {
 	s.meanwhile()
 	return errors.Join(
 		stream.Send(&conclavev1.FetchRunResponse{Message: &conclavev1.FetchRunResponse_Size{
@@ -90,7 +91,7 @@ func TestWhatIsWritten(t *testing.T) {
 	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "here", []string{"127.0.0.1"}, time.Hour))
 	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "desk", nil, time.Hour))
 	address, _ := tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "here"), "127.0.0.1:0",
-		func(server *grpc.Server) { conclavev1.RegisterRunServiceServer(server, s) })
+		func(server *grpc.Server) { rpc.RegisterRunServiceServer(server, s) })
 	config := student.DefaultConfig()
 	config.Aggregator, config.Dataset, config.TLS = address, "d", certs.IssuedFiles(dir, certs.RoleStudent, "desk")
 	dialled, err := student.Dial(config, zap.NewNop())

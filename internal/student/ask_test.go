@@ -13,10 +13,11 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // received assembles a round as the aggregator does, and checks its parts.
-func received(t *testing.T, stream conclavev1.StudentService_AskServer) ([]byte, int) {
+func received(t *testing.T, stream rpc.StudentService_AskServer) ([]byte, int) {
 	var raw []byte
 	for n := uint32(0); ; n++ {
 		m, err := stream.Recv()
@@ -59,7 +60,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(question(c.bytes))
 			testkit.Must(t, err)
-			s := &service{ask: func(call int, stream conclavev1.StudentService_AskServer) error {
+			s := &service{ask: func(call int, stream rpc.StudentService_AskServer) error {
 				raw, parts := received(t, stream)
 				if parts != c.parts || !bytes.Equal(raw, want) {
 					t.Errorf("call %d: %d bytes in %d parts, want %d in %d", call, len(raw), parts, len(want), c.parts)
@@ -79,7 +80,7 @@ func TestRoundsTravelInPartsAndRepeatToTheBit(t *testing.T) {
 
 // A student must notice a refusal that comes before all parts are sent.
 func TestARefusalInTheMiddleOfTheParts(t *testing.T) {
-	s := &service{ask: func(int, conclavev1.StudentService_AskServer) error {
+	s := &service{ask: func(int, rpc.StudentService_AskServer) error {
 		return status.Error(codes.ResourceExhausted, "over budget")
 	}}
 	_, err := connected(t, s).Ask(testkit.Within(t), question(20*partSize), Asking{}, nil)
@@ -89,7 +90,7 @@ func TestARefusalInTheMiddleOfTheParts(t *testing.T) {
 }
 
 func TestProgressIsPassedOn(t *testing.T) {
-	s := &service{ask: func(_ int, stream conclavev1.StudentService_AskServer) error {
+	s := &service{ask: func(_ int, stream rpc.StudentService_AskServer) error {
 		received(t, stream)
 		for live := range uint32(3) {
 			if err := stream.Send(&conclavev1.AskResponse{Message: &conclavev1.AskResponse_Progress{
@@ -117,7 +118,7 @@ func TestProgressIsPassedOn(t *testing.T) {
 
 func TestAnswersThatAreNone(t *testing.T) {
 	t.Run("an end without a release is asked again", func(t *testing.T) {
-		s := &service{ask: func(call int, stream conclavev1.StudentService_AskServer) error {
+		s := &service{ask: func(call int, stream rpc.StudentService_AskServer) error {
 			received(t, stream)
 			if call == 0 {
 				return nil
@@ -133,7 +134,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"of another round": release("r", 8),
 	} {
 		t.Run("a release "+name, func(t *testing.T) {
-			s := &service{ask: func(_ int, stream conclavev1.StudentService_AskServer) error {
+			s := &service{ask: func(_ int, stream rpc.StudentService_AskServer) error {
 				received(t, stream)
 				return stream.Send(answer)
 			}}

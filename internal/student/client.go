@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Errors to match with errors.Is.
@@ -56,7 +57,7 @@ type Client struct {
 	cfg  Config
 	log  *zap.Logger
 	conn *dial.Conn
-	api  conclavev1.StudentServiceClient
+	api  rpc.StudentServiceClient
 	// tracer makes a span for each round; nil without tracing.
 	tracer *tracing.Tracer
 	// met is set once the aggregator has answered.
@@ -80,7 +81,7 @@ func Dial(cfg Config, log *zap.Logger) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &Client{cfg: cfg, log: log, conn: conn, api: conclavev1.NewStudentServiceClient(conn), tracer: tracer,
+	return &Client{cfg: cfg, log: log, conn: conn, api: rpc.NewStudentServiceClient(conn), tracer: tracer,
 		met: new(atomic.Bool)}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 func TestTroublesThatPassAreWaitedFor(t *testing.T) {
@@ -212,7 +213,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 }
 
 func TestALedgerThatBreaksOffIsReadAnewFromItsStart(t *testing.T) {
-	s := &service{ledger: func(call int, stream conclavev1.StudentService_ReadLedgerServer) error {
+	s := &service{ledger: func(call int, stream rpc.StudentService_ReadLedgerServer) error {
 		for _, line := range []string{"one", "two", "three"} {
 			if err := stream.Send(&conclavev1.ReadLedgerResponse{Entry: []byte(line)}); err != nil {
 				return err

@@ -8,10 +8,11 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // FetchRun sends the test's messages, and the last one endlessly.
-func (s *queueService) FetchRun(_ *conclavev1.FetchRunRequest, stream conclavev1.RunService_FetchRunServer) error {
+func (s *queueService) FetchRun(_ *conclavev1.FetchRunRequest, stream rpc.RunService_FetchRunServer) error {
 	for i := 0; ; i = min(i+1, len(s.fetched)) {
 		m := &conclavev1.FetchRunResponse{}
 		switch {

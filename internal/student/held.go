@@ -18,6 +18,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -72,7 +73,7 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 	// The stream outlives ctx, so that the run can be returned when ctx ends.
 	h.stream, h.drop = context.WithCancel(context.WithoutCancel(ctx))
 	waiting := context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, h.drop) })
-	var stream conclavev1.RunService_ClaimRunClient
+	var stream rpc.RunService_ClaimRunClient
 	err := q.retry(ctx, "wait for a run", func() (err error) {
 		stream, h.Run, err = q.claim(h.stream, ctx, worker)
 		return err
@@ -85,7 +86,7 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 	h.worker = &conclavev1.Worker{Dataset: worker.GetDataset(), Name: worker.GetName(), Run: h.Run.GetName(),
 		Claim: h.Run.GetClaim()}
 	c := *q.Client
-	c.api = conclavev1.NewStudentServiceClient(claimedConn{c.conn, h.Run.GetClaim()})
+	c.api = rpc.NewStudentServiceClient(claimedConn{c.conn, h.Run.GetClaim()})
 	h.client = &c
 	h.kept.Go(func() { h.keep(stream) })
 	if !waiting() { // ctx ended at the same time
@@ -98,7 +99,7 @@ func (q *Queue) Claim(ctx context.Context, worker *conclavev1.Worker) (*Held, er
 // claim opens a stream and waits for a run. When waiting ends, it closes the stream properly: a run that arrives
 // at that moment goes back at once and does not count as lost.
 func (q *Queue) claim(ctx, waiting context.Context,
-	worker *conclavev1.Worker) (conclavev1.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
+	worker *conclavev1.Worker) (rpc.RunService_ClaimRunClient, *conclavev1.ClaimedRun, error) {
 	stream, err := q.runs.ClaimRun(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -157,7 +158,7 @@ var passing = []codes.Code{
 }
 
 // keep keeps the run until it is finished, returned or lost.
-func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
+func (h *Held) keep(stream rpc.RunService_ClaimRunClient) {
 	pauses := dial.Pauses(h.queue.cfg.Retry)
 	for {
 		err := h.hold(stream)
@@ -204,7 +205,7 @@ func (h *Held) keep(stream conclavev1.RunService_ClaimRunClient) {
 var errOver = status.Error(codes.Unavailable, "the aggregator ended the stream")
 
 // hold sends progress until the stream ends, and returns the reason; nil if the worker left.
-func (h *Held) hold(stream conclavev1.RunService_ClaimRunClient) error {
+func (h *Held) hold(stream rpc.RunService_ClaimRunClient) error {
 	over := make(chan error, 1)
 	go func() {
 		for {

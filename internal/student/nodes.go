@@ -4,11 +4,12 @@ import (
 	"context"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Nodes returns the state of the nodes of all datasets, for certificates of role operator.
 func (c *Client) Nodes(ctx context.Context) (nodes []*conclavev1.NodeStatus, err error) {
-	api := conclavev1.NewOperatorServiceClient(c.conn)
+	api := rpc.NewOperatorServiceClient(c.conn)
 	var after *conclavev1.NodeName
 	for more := true; more; {
 		err = c.retry(ctx, "list the nodes", func() error {

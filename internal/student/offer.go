@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -104,7 +105,7 @@ func (q *Queue) give(ctx context.Context, wanted *conclavev1.WantedRun, give Giv
 
 // chunks sends written data in chunks, each on the aggregator's request.
 type chunks struct {
-	stream conclavev1.RunService_SendRunClient
+	stream rpc.RunService_SendRunClient
 	next   []byte
 }
 

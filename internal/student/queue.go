@@ -9,18 +9,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Queue is the aggregator's queue of runs. Its calls wait for an unreachable aggregator like those of [Client],
 // with the same errors.
 type Queue struct {
 	*Client
-	runs conclavev1.RunServiceClient
+	runs rpc.RunServiceClient
 }
 
 // Queue returns the queue of runs at the client's aggregator.
 func (c *Client) Queue() *Queue {
-	return &Queue{Client: c, runs: conclavev1.NewRunServiceClient(c.conn)}
+	return &Queue{Client: c, runs: rpc.NewRunServiceClient(c.conn)}
 }
 
 // Submit queues a run. If the budget has no room for it, the error matches [ErrOverBudget].

@@ -19,17 +19,18 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // queueService is an aggregator with one run in its queue.
 type queueService struct {
-	conclavev1.UnimplementedRunServiceServer
-	conclavev1.UnimplementedStudentServiceServer
+	rpc.UnimplementedRunServiceServer
+	rpc.UnimplementedStudentServiceServer
 
 	// claim handles the streams by number; nil gives out the run.
-	claim func(call int, stream conclavev1.RunService_ClaimRunServer) error
+	claim func(call int, stream rpc.RunService_ClaimRunServer) error
 	// watch answers the calls of a watch.
-	watch func(call int, stream conclavev1.RunService_WatchRunServer) error
+	watch func(call int, stream rpc.RunService_WatchRunServer) error
 	// fetched is the bundle's messages; if endless, the last one repeats.
 	fetched []*conclavev1.FetchRunResponse
 	endless bool
@@ -45,7 +46,7 @@ type queueService struct {
 	over     chan error // how streams ended
 }
 
-func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+func (s *queueService) ClaimRun(stream rpc.RunService_ClaimRunServer) error {
 	m, err := stream.Recv()
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (s *queueService) ClaimRun(stream conclavev1.RunService_ClaimRunServer) err
 }
 
 // hold gives out the run, and takes progress until the worker leaves.
-func (s *queueService) hold(stream conclavev1.RunService_ClaimRunServer) error {
+func (s *queueService) hold(stream rpc.RunService_ClaimRunServer) error {
 	if err := give(stream); err != nil {
 		return err
 	}
@@ -96,13 +97,13 @@ func (s *queueService) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*co
 }
 
 // give sends the run.
-func give(stream conclavev1.RunService_ClaimRunServer) error {
+func give(stream rpc.RunService_ClaimRunServer) error {
 	return stream.Send(&conclavev1.ClaimRunResponse{
 		Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}},
 	})
 }
 
-func (s *queueService) WatchRun(_ *conclavev1.WatchRunRequest, stream conclavev1.RunService_WatchRunServer) error {
+func (s *queueService) WatchRun(_ *conclavev1.WatchRunRequest, stream rpc.RunService_WatchRunServer) error {
 	s.mu.Lock()
 	s.watches++
 	call := s.watches - 1
@@ -121,7 +122,7 @@ func (s *queueService) OpenRun(ctx context.Context, _ *conclavev1.OpenRunRequest
 	return &conclavev1.OpenRunResponse{}, nil
 }
 
-func (s *queueService) Ask(stream conclavev1.StudentService_AskServer) error {
+func (s *queueService) Ask(stream rpc.StudentService_AskServer) error {
 	s.noteClaim(stream.Context())
 	return status.Error(codes.FailedPrecondition, "not now")
 }
@@ -132,8 +133,8 @@ func serveQueue(t *testing.T, s *queueService) *Queue {
 	s.over = make(chan error, 10)
 	address, _ := tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), "127.0.0.1:0",
 		func(server *grpc.Server) {
-			conclavev1.RegisterRunServiceServer(server, s)
-			conclavev1.RegisterStudentServiceServer(server, s)
+			rpc.RegisterRunServiceServer(server, s)
+			rpc.RegisterStudentServiceServer(server, s)
 		})
 	return newClient(t, studentConfig(dir, address)).Queue()
 }
@@ -150,7 +151,7 @@ func claimed(t *testing.T, s *queueService) *Held {
 func TestAHeldRunOutlivesItsStream(t *testing.T) {
 	t.Parallel()
 	s := &queueService{}
-	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream rpc.RunService_ClaimRunServer) error {
 		if call == 0 {
 			_ = give(stream)
 			return status.Error(codes.Unavailable, "stopping")
@@ -227,7 +228,7 @@ func TestGivingBackEndsTheRequests(t *testing.T) {
 func TestGivingBackToNobody(t *testing.T) {
 	broken := make(chan struct{})
 	s := &queueService{}
-	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream rpc.RunService_ClaimRunServer) error {
 		if call == 0 {
 			testkit.Must(t, give(stream))
 		} else if call == 1 {
@@ -250,7 +251,7 @@ func TestGivingBackToNobody(t *testing.T) {
 func TestAHeldRunOutlivesItsCertificate(t *testing.T) {
 	back := make(chan struct{})
 	s := &queueService{}
-	s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(call int, stream rpc.RunService_ClaimRunServer) error {
 		if call == 0 {
 			testkit.Must(t, give(stream))
 			return status.Error(codes.Unauthenticated, "the certificate ended")
@@ -304,7 +305,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 		end := &conclavev1.ClaimRunResponse{Message: &conclavev1.ClaimRunResponse_Ended{
 			Ended: &conclavev1.EndedRun{State: conclavev1.RunState_RUN_STATE_CANCELLED, Reason: "by eve"},
 		}}
-		s.claim = func(call int, stream conclavev1.RunService_ClaimRunServer) error {
+		s.claim = func(call int, stream rpc.RunService_ClaimRunServer) error {
 			if call > 0 {
 				return stream.Send(end)
 			}
@@ -327,7 +328,7 @@ func TestARunThatIsTakenAway(t *testing.T) {
 // It ends properly, so that a run that arrives at that moment is returned and not lost.
 func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	s := &queueService{}
-	s.claim = func(_ int, stream conclavev1.RunService_ClaimRunServer) error {
+	s.claim = func(_ int, stream rpc.RunService_ClaimRunServer) error {
 		_, err := stream.Recv()
 		s.over <- err
 		return give(stream)
@@ -341,7 +342,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 	if err := testkit.Receive(t, s.over); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v, want the end of its requests", err)
 	}
-	q = serveQueue(t, &queueService{claim: func(int, conclavev1.RunService_ClaimRunServer) error {
+	q = serveQueue(t, &queueService{claim: func(int, rpc.RunService_ClaimRunServer) error {
 		return status.Error(codes.FailedPrecondition, "dataset \"d\" is not served here")
 	}})
 	if _, err := q.Claim(testkit.Within(t), &conclavev1.Worker{Dataset: "d", Name: "w"}); !errors.Is(err, ErrRefused) {
@@ -351,7 +352,7 @@ func TestWaitingForARunEndsWithTheContext(t *testing.T) {
 
 // A watch continues after a change of leader, and ends with the run.
 func TestAWatchGoesOn(t *testing.T) {
-	s := &queueService{watch: func(call int, stream conclavev1.RunService_WatchRunServer) error {
+	s := &queueService{watch: func(call int, stream rpc.RunService_WatchRunServer) error {
 		state := []conclavev1.RunState{conclavev1.RunState_RUN_STATE_WAITING, conclavev1.RunState_RUN_STATE_RUNNING,
 			conclavev1.RunState_RUN_STATE_FAILED}[call]
 		if err := stream.Send(&conclavev1.WatchRunResponse{Run: &conclavev1.RunStatus{Name: "a",

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig/tlsconfigtest"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 func TestMain(m *testing.M) {
@@ -27,10 +28,10 @@ func TestMain(m *testing.M) {
 
 // service is a scripted aggregator. Its functions get the number of the call, from 0.
 type service struct {
-	conclavev1.UnimplementedStudentServiceServer
+	rpc.UnimplementedStudentServiceServer
 	open   func(call int, r *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error)
-	ask    func(call int, stream conclavev1.StudentService_AskServer) error
-	ledger func(call int, stream conclavev1.StudentService_ReadLedgerServer) error
+	ask    func(call int, stream rpc.StudentService_AskServer) error
+	ledger func(call int, stream rpc.StudentService_ReadLedgerServer) error
 
 	mu    sync.Mutex
 	calls int
@@ -53,11 +54,11 @@ func (s *service) OpenRun(_ context.Context, r *conclavev1.OpenRunRequest) (*con
 	return s.open(s.next(), r)
 }
 
-func (s *service) Ask(stream conclavev1.StudentService_AskServer) error {
+func (s *service) Ask(stream rpc.StudentService_AskServer) error {
 	return s.ask(s.next(), stream)
 }
 
-func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.StudentService_ReadLedgerServer) error {
+func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream rpc.StudentService_ReadLedgerServer) error {
 	return s.ledger(s.next(), stream)
 }
 
@@ -65,7 +66,7 @@ func (s *service) ReadLedger(_ *conclavev1.ReadLedgerRequest, stream conclavev1.
 func serve(t *testing.T, dir, address string, s *service) (string, func()) {
 	t.Helper()
 	return tlsconfigtest.Serve(t, certs.IssuedFiles(dir, certs.RoleAggregator, "agg"), address,
-		func(server *grpc.Server) { conclavev1.RegisterStudentServiceServer(server, s) })
+		func(server *grpc.Server) { rpc.RegisterStudentServiceServer(server, s) })
 }
 
 // studentConfig is the configuration of a student with short pauses.

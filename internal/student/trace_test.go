@@ -13,12 +13,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit/tracetest"
 	"github.com/conclave-dp/conclave/internal/tracing"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // A round is one span, however often it is asked, and the aggregator gets its context. A fit has no span.
 func TestSpansOfAStudent(t *testing.T) {
 	told := make(chan string, 10)
-	s := &service{ask: func(call int, stream conclavev1.StudentService_AskServer) error {
+	s := &service{ask: func(call int, stream rpc.StudentService_AskServer) error {
 		told <- strings.Join(metadata.ValueFromIncomingContext(stream.Context(), "traceparent"), ",")
 		if _, err := stream.Recv(); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
@@ -166,10 +165,10 @@ func (b *Block) Line() string {
 	return fmt.Sprintf("%s; permit %s; SHA-256 %s", b.Title, b.Permit, b.SHA256)
 }
 
-// Audited is the study as shown in a line of an audit log; nil for none.
-func (b *Block) Audited() *auditlog.Study {
+// Named is what names the study to people; empty for none.
+func (b *Block) Named() (title, permit, sha256 string) {
 	if b == nil {
-		return nil
+		return "", "", ""
 	}
-	return &auditlog.Study{Title: b.Title, Permit: b.Permit, SHA256: b.SHA256}
+	return b.Title, b.Permit, b.SHA256
 }

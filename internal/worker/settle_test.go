@@ -26,6 +26,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // A worker that was cut off for longer than its grace period has lost the run, which has not ended.
@@ -55,11 +56,11 @@ func TestAWorkerThatWasCutOffSaysSo(t *testing.T) {
 
 // elsewhere is an aggregator that gave a run to one worker and says that another has claimed it.
 type elsewhere struct {
-	conclavev1.UnimplementedRunServiceServer
+	rpc.UnimplementedRunServiceServer
 	finished atomic.Int32
 }
 
-func (*elsewhere) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+func (*elsewhere) ClaimRun(stream rpc.RunService_ClaimRunServer) error {
 	if err := stream.Send(&conclavev1.ClaimRunResponse{
 		Message: &conclavev1.ClaimRunResponse_Claimed{Claimed: &conclavev1.ClaimedRun{Name: "a", Claim: "c1"}},
 	}); err != nil {
@@ -93,7 +94,7 @@ func TestARefusalOfARunThatIsElsewhere(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	service, serving := new(elsewhere), grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
-	conclavev1.RegisterRunServiceServer(serving, service)
+	rpc.RegisterRunServiceServer(serving, service)
 	served := make(chan error, 1)
 	go func() { served <- serving.Serve(listener) }()
 	t.Cleanup(func() {

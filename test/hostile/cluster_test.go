@@ -31,6 +31,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // schema is the schema hash of all datasets.
@@ -223,8 +224,8 @@ func (w *world) honest(t testing.TB, role certs.Role, name string) *grpc.ClientC
 	return w.connections[key]
 }
 
-func (w *world) student(t testing.TB) conclavev1.StudentServiceClient {
-	return conclavev1.NewStudentServiceClient(w.honest(t, certs.RoleStudent, "lab"))
+func (w *world) student(t testing.TB) rpc.StudentServiceClient {
+	return rpc.NewStudentServiceClient(w.honest(t, certs.RoleStudent, "lab"))
 }
 
 // healthy checks that the aggregator serves.

@@ -18,21 +18,22 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // finished is a run of lab that eve's worker reports as done.
 type finished struct {
 	w       *world
 	name    string
-	lab     conclavev1.RunServiceClient
-	eve     conclavev1.RunServiceClient
-	offers  conclavev1.RunService_OfferRunsClient
+	lab     rpc.RunServiceClient
+	eve     rpc.RunServiceClient
+	offers  rpc.RunService_OfferRunsClient
 	dataset string
 }
 
-func (w *world) runs(t testing.TB, name string) conclavev1.RunServiceClient {
+func (w *world) runs(t testing.TB, name string) rpc.RunServiceClient {
 	t.Helper()
-	return conclavev1.NewRunServiceClient(w.dial(t, certs.RoleStudent, name))
+	return rpc.NewRunServiceClient(w.dial(t, certs.RoleStudent, name))
 }
 
 func (w *world) finished(t testing.TB) *finished {
@@ -101,7 +102,7 @@ func TestOthersFetchNothing(t *testing.T) {
 		certs.ErrExists) {
 		t.Fatal(err)
 	}
-	ask := func(c conclavev1.RunServiceClient, run string) *status.Status {
+	ask := func(c rpc.RunServiceClient, run string) *status.Status {
 		stream, err := c.FetchRun(testkit.Within(t), &conclavev1.FetchRunRequest{Run: run})
 		testkit.Must(t, err)
 		_, err = stream.Recv()
@@ -112,14 +113,14 @@ func TestOthersFetchNothing(t *testing.T) {
 		strings.ReplaceAll(none.Message(), "none-", "") != there.Message() {
 		t.Errorf("the worker is told %q, and of a run that there is not %q", there.Message(), none.Message())
 	}
-	if s := ask(conclavev1.NewRunServiceClient(w.dial(t, certs.RoleOperator, "desk")), f.name); s.Code() !=
+	if s := ask(rpc.NewRunServiceClient(w.dial(t, certs.RoleOperator, "desk")), f.name); s.Code() !=
 		codes.PermissionDenied {
 		t.Errorf("an operator is told %v", s)
 	}
 	// Nobody else can send in the worker's place.
 	fetch, over := f.asks(t)
 	for _, one := range []struct {
-		by    conclavev1.RunServiceClient
+		by    rpc.RunServiceClient
 		fetch string
 	}{{f.lab, fetch}, {f.eve, "guessed"}, {f.eve, ""}} {
 		stream, err := one.by.SendRun(testkit.Within(t))
@@ -188,7 +189,7 @@ func TestFetchesThatNobodyReads(t *testing.T) {
 		reader := w.dial(t, certs.RoleStudent, "lab")
 		ctx, cancel := context.WithCancel(testkit.Within(t))
 		defer cancel()
-		unread, err := conclavev1.NewRunServiceClient(reader).FetchRun(ctx, &conclavev1.FetchRunRequest{Run: f.name})
+		unread, err := rpc.NewRunServiceClient(reader).FetchRun(ctx, &conclavev1.FetchRunRequest{Run: f.name})
 		testkit.Must(t, err)
 		m, err := f.offers.Recv()
 		testkit.Must(t, err)
@@ -260,7 +261,7 @@ func TestManyFetches(t *testing.T) {
 	t.Error("a hundred fetches in a row are let through")
 }
 
-func fetchOnce(t testing.TB, c conclavev1.RunServiceClient, run string) error {
+func fetchOnce(t testing.TB, c rpc.RunServiceClient, run string) error {
 	t.Helper()
 	stream, err := c.FetchRun(testkit.Within(t), &conclavev1.FetchRunRequest{Run: run})
 	testkit.Must(t, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Opening and closing runs costs nothing, and fills the ledger with plans. A node that joins receives all of it, in
@@ -17,7 +18,7 @@ func TestALedgerOfLargePlansKeepsNoNodeAway(t *testing.T) {
 	}
 	w := apart(t)
 	spec := specOf(w.dataset(false))
-	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "eve"))
+	eve := rpc.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "eve"))
 	spec.Epsilon, spec.Plan = 0.5, nil
 	for i := range 64 {
 		digits := float64(i) / 7

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/ratio"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // A fit whose public numbers do not prove convergence is refused before a node is asked. An asked fit takes the same
@@ -95,7 +96,7 @@ func TestCountsAreNotFoundByBisection(t *testing.T) {
 // parses it, and nothing waits in the queue. Package config has more of them.
 func TestBombsAreNotQueued(t *testing.T) {
 	w := attacked(t)
-	runs := conclavev1.NewRunServiceClient(w.dial(t, certs.RoleStudent, "eve"))
+	runs := rpc.NewRunServiceClient(w.dial(t, certs.RoleStudent, "eve"))
 	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
 		name, before := string(rune('1'+i)), "*a"+string(rune('0'+i))

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 	"slices"
 )
 
@@ -25,7 +26,7 @@ type asked struct {
 
 // party is a scripted node.
 type party struct {
-	stream   conclavev1.TeacherService_WorkClient
+	stream   rpc.TeacherService_WorkClient
 	cancel   context.CancelFunc
 	welcomed chan struct{}
 	rounds   chan asked
@@ -60,7 +61,7 @@ func workWith(
 // begin starts a node that outlives its test.
 func begin(conn *grpc.ClientConn, permit func(*conclavev1.WorkResponse) []*conclavev1.WorkRequest) (*party, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := conclavev1.NewTeacherServiceClient(conn).Work(ctx)
+	stream, err := rpc.NewTeacherServiceClient(conn).Work(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -208,7 +209,7 @@ type outcome struct {
 }
 
 // ask sends a round in one part.
-func ask(ctx context.Context, student conclavev1.StudentServiceClient,
+func ask(ctx context.Context, student rpc.StudentServiceClient,
 	round *conclavev1.Round) (*conclavev1.Release, error) {
 	raw, err := proto.Marshal(round)
 	if err != nil {
@@ -246,7 +247,7 @@ type scene struct {
 	spec    *conclavev1.RunSpec
 	q       question
 	honest  *party
-	student conclavev1.StudentServiceClient
+	student rpc.StudentServiceClient
 }
 
 func (w *world) scene(t testing.TB, q question) *scene {

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // checkUnharmed checks that an honest round works as usual, and that nothing of an attack is left.
@@ -271,7 +272,7 @@ func TestHostileQuestions(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
 	run := s.spec.GetName()
-	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
+	eve := rpc.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
 	part := func(i, n uint32, data []byte) *conclavev1.RoundPart {
 		return &conclavev1.RoundPart{Run: run, Part: i, Parts: n, Data: data}
 	}
@@ -378,9 +379,9 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	w := attacked(t)
 	s := w.scene(t, votes())
 	before, _ := settled()
-	eve := conclavev1.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
+	eve := rpc.NewStudentServiceClient(w.dial(t, certs.RoleStudent, "lab"))
 	ctx, cancel := withCancel(t)
-	streams, refused := []conclavev1.StudentService_AskClient{}, 0
+	streams, refused := []rpc.StudentService_AskClient{}, 0
 	data := make([]byte, 1<<20)
 	for range 6 {
 		stream, err := eve.Ask(ctx)

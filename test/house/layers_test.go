@@ -251,3 +251,24 @@ func TestWhoImportsWhat(t *testing.T) {
 		}
 	}
 }
+
+// Nothing that kinds, pipelines, reports and certificates depend on needs gRPC, whose calls have a Go package of their
+// own, or zap. Otherwise the tests of 40 packages would link both, and an HTTP server.
+func TestMessagesNeedNoCalls(t *testing.T) {
+	packages := tree(t)
+	none := []string{"google.golang.org/grpc", "proto/conclave/v1/rpc", "go.uber.org/zap"}
+	for _, of := range []string{"internal/pipelines", "internal/kinds", "internal/report", "internal/certificate",
+		"internal/runfile", "internal/sitepolicy"} {
+		all := needs(packages, of)
+		if !all["proto/conclave/v1"] {
+			t.Errorf("%s does not need messages: name another package", of)
+		}
+		for folder := range all {
+			for imported := range packages[folder].imports {
+				if slices.Contains(none, imported) {
+					t.Errorf("%s needs %s, which imports %s", of, folder, imported)
+				}
+			}
+		}
+	}
+}

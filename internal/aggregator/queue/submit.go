@@ -61,7 +61,7 @@ func (q *Queue) Submit(ctx context.Context, by peer.Caller, in Submission) (*con
 			zap.Float64("delta", stored.Budget.Delta))
 		_ = q.Audit.Write(by, auditlog.Entry{
 			Event: auditlog.RunSubmitted, Dataset: stored.Dataset, Run: stored.Name, Teachers: in.Teachers,
-			Study: in.Study.Audited(),
+			Study: auditlog.StudyOf(in.Study.Named()),
 		})
 	}
 	e, _ := q.get(stored.Name)

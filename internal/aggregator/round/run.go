@@ -133,7 +133,7 @@ func (rs *Rounds) Open(ctx context.Context, by *peer.Session, claim string, s *s
 		zap.Uint64("rounds", record.Releases))
 	_ = rs.Audit.Write(by.Caller, auditlog.Entry{
 		Event: auditlog.RunOpened, Dataset: d.Record.Name, Run: name, Teachers: s.PB.GetTeachers(),
-		Study: s.Study.Audited(),
+		Study: auditlog.StudyOf(s.Study.Named()),
 	})
 	return &conclavev1.OpenRunResponse{
 		TeachersLive: d.Teachers(), Rounds: record.Releases, EpsilonSpent: record.EpsilonSpent, Closed: closed,

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/transport"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // claimBurst bounds how many runs the workers of a certificate may ask for at once; after that, one per claimEvery.
@@ -24,7 +25,7 @@ const (
 )
 
 // ClaimRun gives a worker a run, which the worker keeps until either side lets go.
-func (s *runs) ClaimRun(stream conclavev1.RunService_ClaimRunServer) error {
+func (s *runs) ClaimRun(stream rpc.RunService_ClaimRunServer) error {
 	ctx := stream.Context()
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -101,7 +102,7 @@ func notWorker(name string, d *round.Dataset) error {
 }
 
 // sendEnded tells a worker that it no longer has a run.
-func (s *runs) sendEnded(stream conclavev1.RunService_ClaimRunServer, run string) error {
+func (s *runs) sendEnded(stream rpc.RunService_ClaimRunServer, run string) error {
 	ended := &conclavev1.ClaimRunResponse_Ended{Ended: s.Queue.Ended(run)}
 	return stream.Send(&conclavev1.ClaimRunResponse{Message: ended})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/request"
 	"github.com/conclave-dp/conclave/internal/study/roster"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -30,14 +31,14 @@ const (
 
 // enrolling serves sites with a start kit.
 type enrolling struct {
-	conclavev1.UnimplementedEnrollServiceServer
+	rpc.UnimplementedEnrollServiceServer
 	Options
 	looks *peer.Rates
 }
 
 // admitting serves the operator that admits them.
 type admitting struct {
-	conclavev1.UnimplementedAdmitServiceServer
+	rpc.UnimplementedAdmitServiceServer
 	Options
 	looks *peer.Rates
 }

@@ -18,13 +18,14 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // brokenTimeout bounds the wait for the reason why a stream takes no messages.
 const brokenTimeout = 5 * time.Second
 
 type nodes struct {
-	conclavev1.UnimplementedTeacherServiceServer
+	rpc.UnimplementedTeacherServiceServer
 	Options
 	bans *peer.Bans
 }
@@ -32,7 +33,7 @@ type nodes struct {
 // Work is a node's stream. Its handler waits for the end; one goroutine receives answers, and another sends while
 // there is something to send, perhaps for other nodes, too. Both leave the stream when it ends, which for a blocked
 // call is just after the handler returns. The server waits for them before it closes.
-func (s *nodes) Work(stream conclavev1.TeacherService_WorkServer) (err error) {
+func (s *nodes) Work(stream rpc.TeacherService_WorkServer) (err error) {
 	session := peer.SessionOf(stream.Context())
 	site := peer.Offender{Site: session.Identity.Name}
 	if err := s.bans.Check(site); err != nil {
@@ -92,7 +93,7 @@ type taker func(*conclavev1.WorkRequest, error) error
 // receive passes the first message to hello, and the following ones to the taker from welcome, until the taker fails,
 // done is closed, or the stream ends.
 func receive(
-	stream conclavev1.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan taker,
+	stream rpc.TeacherService_WorkServer, hello chan<- *conclavev1.WorkRequest, welcome <-chan taker,
 	done <-chan struct{},
 ) error {
 	m, err := stream.Recv()

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 
 // operators serves the OperatorService.
 type operators struct {
-	conclavev1.UnimplementedOperatorServiceServer
+	rpc.UnimplementedOperatorServiceServer
 	Options
 	bans *peer.Bans
 }

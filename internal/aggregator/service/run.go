@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 
 // runs serves the queue to students.
 type runs struct {
-	conclavev1.UnimplementedRunServiceServer
+	rpc.UnimplementedRunServiceServer
 	Options
 	claims, fetches *peer.Rates
 }

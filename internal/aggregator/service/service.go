@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/relay"
 	"github.com/conclave-dp/conclave/internal/aggregator/round"
 	"github.com/conclave-dp/conclave/internal/auditlog"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Options are what the services need. All are required.
@@ -48,15 +48,15 @@ type Options struct {
 func Register(server grpc.ServiceRegistrar, o Options) *health.Server {
 	o.pricing, o.listing = new(turns), new(turns)
 	bans := peer.NewBans()
-	conclavev1.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: bans})
-	conclavev1.RegisterOperatorServiceServer(server, &operators{Options: o, bans: bans})
-	conclavev1.RegisterStudentServiceServer(server, newStudents(o))
-	conclavev1.RegisterRunServiceServer(server, &runs{
+	rpc.RegisterTeacherServiceServer(server, &nodes{Options: o, bans: bans})
+	rpc.RegisterOperatorServiceServer(server, &operators{Options: o, bans: bans})
+	rpc.RegisterStudentServiceServer(server, newStudents(o))
+	rpc.RegisterRunServiceServer(server, &runs{
 		Options: o, claims: peer.NewRates(claimBurst, claimEvery), fetches: peer.NewRates(fetchBurst, fetchEvery),
 	})
 	looks := peer.NewRates(rosterBurst, rosterEvery)
-	conclavev1.RegisterEnrollServiceServer(server, &enrolling{Options: o, looks: looks})
-	conclavev1.RegisterAdmitServiceServer(server, &admitting{Options: o, looks: looks})
+	rpc.RegisterEnrollServiceServer(server, &enrolling{Options: o, looks: looks})
+	rpc.RegisterAdmitServiceServer(server, &admitting{Options: o, looks: looks})
 	return registerHealth(server, o.Lifetime.Draining())
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/parts"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // partTimeout bounds the wait for the next part of a round: 1 MiB in this time is below 150 kbit/s.
@@ -50,7 +51,7 @@ const (
 )
 
 type students struct {
-	conclavev1.UnimplementedStudentServiceServer
+	rpc.UnimplementedStudentServiceServer
 	Options
 	repeats *peer.Rates
 	signs   *peer.Rates
@@ -134,7 +135,7 @@ func checkRun(run *spec.Spec, d coordinator.Dataset, allowCoin bool) error {
 }
 
 // Ask takes a round and waits for its release.
-func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
+func (s *students) Ask(stream rpc.StudentService_AskServer) error {
 	ctx := stream.Context()
 	session := peer.SessionOf(ctx)
 	p, err := s.receiveRound(stream)
@@ -174,7 +175,7 @@ func (s *students) Ask(stream conclavev1.StudentService_AskServer) error {
 }
 
 // sendRelease sends a release, which takes room of its student until it is read.
-func (s *students) sendRelease(stream conclavev1.StudentService_AskServer, release *conclavev1.Release) error {
+func (s *students) sendRelease(stream rpc.StudentService_AskServer, release *conclavev1.Release) error {
 	student, size := peer.SessionOf(stream.Context()).Identity.Name, proto.Size(release)
 	size += min(size, 1<<20) // the part being sent is in memory twice
 	if err := s.Rounds.Room.Take(student, size); err != nil {
@@ -192,7 +193,7 @@ func (s *students) sendRelease(stream conclavev1.StudentService_AskServer, relea
 
 // receiveRound assembles a round. Its size is reserved in the student's room; the caller releases what nobody took
 // over.
-func (s *students) receiveRound(stream conclavev1.StudentService_AskServer) (p *payload.Payload, err error) {
+func (s *students) receiveRound(stream rpc.StudentService_AskServer) (p *payload.Payload, err error) {
 	student := peer.SessionOf(stream.Context()).Identity.Name
 	var a payload.Assembly
 	defer func() {
@@ -267,7 +268,7 @@ func (s *students) CloseRun(ctx context.Context, q *conclavev1.CloseRunRequest) 
 
 // ReadLedger streams the ledger of a run's dataset.
 func (s *students) ReadLedger(q *conclavev1.ReadLedgerRequest,
-	stream conclavev1.StudentService_ReadLedgerServer) error {
+	stream rpc.StudentService_ReadLedgerServer) error {
 	ctx := stream.Context()
 	d, opener, err := s.Rounds.DatasetOf(ctx, q.GetRun())
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,6 +15,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/masking"
+	"github.com/conclave-dp/conclave/internal/pattern"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/runspec"
 	"github.com/conclave-dp/conclave/internal/study"
@@ -31,7 +31,7 @@ const (
 )
 
 // pipelinePattern is a valid pipeline name, a label for lists and logs.
-var pipelinePattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+var pipelinePattern = pattern.Of(`^[a-z0-9-]{1,32}$`)
 
 // CheckName refuses an invalid name of a run, a node or a worker: names become part of etcd keys and of log lines.
 func CheckName(what, name string) error {

@@ -13,27 +13,27 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/certs"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // allowed names the role that may call a service. Any certificate may call Health.
 var allowed = map[string]certs.Role{
-	conclavev1.TeacherService_ServiceDesc.ServiceName:  certs.RoleNode,
-	conclavev1.StudentService_ServiceDesc.ServiceName:  certs.RoleStudent,
-	conclavev1.RunService_ServiceDesc.ServiceName:      certs.RoleStudent,
-	conclavev1.EnrollService_ServiceDesc.ServiceName:   certs.RoleJoiner,
-	conclavev1.AdmitService_ServiceDesc.ServiceName:    certs.RoleOperator,
-	conclavev1.OperatorService_ServiceDesc.ServiceName: certs.RoleOperator,
+	rpc.TeacherService_ServiceDesc.ServiceName:  certs.RoleNode,
+	rpc.StudentService_ServiceDesc.ServiceName:  certs.RoleStudent,
+	rpc.RunService_ServiceDesc.ServiceName:      certs.RoleStudent,
+	rpc.EnrollService_ServiceDesc.ServiceName:   certs.RoleJoiner,
+	rpc.AdmitService_ServiceDesc.ServiceName:    certs.RoleOperator,
+	rpc.OperatorService_ServiceDesc.ServiceName: certs.RoleOperator,
 }
 
 // operators are the methods that operators may also call.
 var operators = map[string]bool{
-	conclavev1.StudentService_ReadLedger_FullMethodName: true,
-	conclavev1.RunService_ListRuns_FullMethodName:       true,
-	conclavev1.RunService_ShowRun_FullMethodName:        true,
-	conclavev1.RunService_WatchRun_FullMethodName:       true,
-	conclavev1.RunService_CancelRun_FullMethodName:      true,
-	conclavev1.RunService_RemoveRun_FullMethodName:      true,
+	rpc.StudentService_ReadLedger_FullMethodName: true,
+	rpc.RunService_ListRuns_FullMethodName:       true,
+	rpc.RunService_ShowRun_FullMethodName:        true,
+	rpc.RunService_WatchRun_FullMethodName:       true,
+	rpc.RunService_CancelRun_FullMethodName:      true,
+	rpc.RunService_RemoveRun_FullMethodName:      true,
 }
 
 // authenticator admits calls by the certificates of their connections.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/certs"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const (
@@ -32,15 +32,15 @@ func newChanges() changes {
 	runs := peer.NewRates(runBurst, runEvery)
 	enrolls := peer.NewRates(enrollBurst, enrollEvery)
 	return changes{
-		conclavev1.EnrollService_SendRequest_FullMethodName:  enrolls,
-		conclavev1.AdmitService_PublishRoster_FullMethodName: enrolls,
-		conclavev1.StudentService_OpenRun_FullMethodName:     runs,
-		conclavev1.StudentService_CloseRun_FullMethodName:    runs,
-		conclavev1.RunService_SubmitRun_FullMethodName:       runs,
-		conclavev1.RunService_CancelRun_FullMethodName:       runs,
-		conclavev1.RunService_RemoveRun_FullMethodName:       runs,
-		conclavev1.RunService_FinishRun_FullMethodName:       runs,
-		conclavev1.TeacherService_Work_FullMethodName:        peer.NewRates(joinBurst, joinEvery),
+		rpc.EnrollService_SendRequest_FullMethodName:  enrolls,
+		rpc.AdmitService_PublishRoster_FullMethodName: enrolls,
+		rpc.StudentService_OpenRun_FullMethodName:     runs,
+		rpc.StudentService_CloseRun_FullMethodName:    runs,
+		rpc.RunService_SubmitRun_FullMethodName:       runs,
+		rpc.RunService_CancelRun_FullMethodName:       runs,
+		rpc.RunService_RemoveRun_FullMethodName:       runs,
+		rpc.RunService_FinishRun_FullMethodName:       runs,
+		rpc.TeacherService_Work_FullMethodName:        peer.NewRates(joinBurst, joinEvery),
 	}
 }
 

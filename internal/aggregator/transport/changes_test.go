@@ -7,7 +7,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/aggregator/fault"
 	"github.com/conclave-dp/conclave/internal/certs"
-	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Changing calls have a rate limit: one for all calls of a student and another for the joins of a site. Read-only
@@ -17,10 +17,10 @@ func TestChangesHaveARate(t *testing.T) {
 	lab := certs.Identity{Role: certs.RoleStudent, Name: "lab"}
 	north := certs.Identity{Role: certs.RoleNode, Name: "north"}
 	const (
-		opens   = conclavev1.StudentService_OpenRun_FullMethodName
-		submits = conclavev1.RunService_SubmitRun_FullMethodName
-		lists   = conclavev1.RunService_ListRuns_FullMethodName
-		joins   = conclavev1.TeacherService_Work_FullMethodName
+		opens   = rpc.StudentService_OpenRun_FullMethodName
+		submits = rpc.RunService_SubmitRun_FullMethodName
+		lists   = rpc.RunService_ListRuns_FullMethodName
+		joins   = rpc.TeacherService_Work_FullMethodName
 	)
 	for method, by := range map[string]certs.Identity{opens: lab, joins: north} {
 		burst := map[string]int{opens: runBurst, joins: joinBurst}[method]

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/peer"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // A certificate has a limited number of connections, and the next one is refused with a message. Existing
@@ -19,7 +20,7 @@ func TestConnectionsOfACertificateAreBounded(t *testing.T) {
 	port, dial := served(t, 2)
 	part := &conclavev1.AskRequest{Part: &conclavev1.RoundPart{Data: make([]byte, 10)}}
 	ask := func(conn *grpc.ClientConn) error {
-		return askAll(testkit.Within(t), conclavev1.NewStudentServiceClient(conn), part, 1)
+		return askAll(testkit.Within(t), rpc.NewStudentServiceClient(conn), part, 1)
 	}
 	first, second, third, other := dial("lab"), dial("lab"), dial("lab"), dial("eve")
 	for _, conn := range []*grpc.ClientConn{first, second} {

@@ -24,6 +24,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 func frameOf(kind, flags byte, stream uint32, payload ...byte) []byte {
@@ -178,10 +179,10 @@ func TestWhoStopsInAMessageIsClosed(t *testing.T) {
 
 // taker is a service that takes rounds, and answers the last part.
 type taker struct {
-	conclavev1.UnimplementedStudentServiceServer
+	rpc.UnimplementedStudentServiceServer
 }
 
-func (taker) Ask(stream conclavev1.StudentService_AskServer) error {
+func (taker) Ask(stream rpc.StudentService_AskServer) error {
 	for {
 		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
 			return stream.Send(&conclavev1.AskResponse{})
@@ -203,7 +204,7 @@ func served(t *testing.T, mostConns int) (port *Port, dial func(name string) *gr
 	own, err := tlsconfig.NewServerCredentials(certs.IssuedFiles(dir, certs.RoleAggregator, "agg"))
 	testkit.Must(t, err)
 	port = NewPort(own.ServerTLS(), mostConns, peer.NewSessions(own), noMetrics{}, peer.AuditLog{})
-	conclavev1.RegisterStudentServiceServer(port, taker{})
+	rpc.RegisterStudentServiceServer(port, taker{})
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	end := make(chan error, 1)
@@ -230,7 +231,7 @@ func TestHonestStreamsAreNotCounted(t *testing.T) {
 	dialled := dial("lab")
 
 	// One stream stays open and idle: its message is taken, though its window does not show it yet.
-	student := conclavev1.NewStudentServiceClient(dialled)
+	student := rpc.NewStudentServiceClient(dialled)
 	idle, err := student.Ask(testkit.Within(t))
 	testkit.Must(t, err)
 	for _, bytes := range []int{1 << 20, 100, 3 << 20, 70_000, 4<<20 - 100, 1} {
@@ -259,7 +260,7 @@ func TestHonestStreamsAreNotCounted(t *testing.T) {
 	})
 }
 
-func askAll(ctx context.Context, student conclavev1.StudentServiceClient, part *conclavev1.AskRequest, n int) error {
+func askAll(ctx context.Context, student rpc.StudentServiceClient, part *conclavev1.AskRequest, n int) error {
 	stream, err := student.Ask(ctx)
 	for range n {
 		if err == nil {

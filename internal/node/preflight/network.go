@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/tlsconfig"
 	"github.com/conclave-dp/conclave/internal/dial"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 const step = 5 * time.Second
@@ -126,7 +127,7 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 	within, cancel := context.WithTimeout(ctx, 2*step)
 	defer cancel()
 	health, err := healthpb.NewHealthClient(conn).Check(within,
-		&healthpb.HealthCheckRequest{Service: conclavev1.TeacherService_ServiceDesc.ServiceName})
+		&healthpb.HealthCheckRequest{Service: rpc.TeacherService_ServiceDesc.ServiceName})
 	switch {
 	case err != nil:
 		c.add("leader", Problem, "ask the aggregator's operator", "no address names the leader: %s",
@@ -142,7 +143,7 @@ func (c *checker) checkLeader(ctx context.Context, target dial.Target) {
 		c.skip("dataset", "the records cannot be used, so nothing can be compared")
 		return
 	}
-	answer, err := conclavev1.NewTeacherServiceClient(conn).Check(within,
+	answer, err := rpc.NewTeacherServiceClient(conn).Check(within,
 		&conclavev1.CheckRequest{Hello: c.site.Hello()})
 	switch {
 	case status.Code(err) == codes.Unimplemented:

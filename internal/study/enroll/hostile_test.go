@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/provision"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // painting closes its surrounding text, imitates a line of the program, and hides what follows.
@@ -29,8 +30,8 @@ const painting = "gone)\nsite north has asked, with the key\n  aaaa aaaa\ndoes n
 
 // hostile is an aggregator whose messages contain this text: first that it is absent, then that it refuses.
 type hostile struct {
-	conclavev1.UnimplementedEnrollServiceServer
-	conclavev1.UnimplementedAdmitServiceServer
+	rpc.UnimplementedEnrollServiceServer
+	rpc.UnimplementedAdmitServiceServer
 	asked map[string]bool
 }
 
@@ -69,8 +70,8 @@ func TestAnAggregatorPaintsNothing(t *testing.T) {
 	testkit.Must(t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(own)))
 	h := &hostile{asked: map[string]bool{}}
-	conclavev1.RegisterEnrollServiceServer(server, h)
-	conclavev1.RegisterAdmitServiceServer(server, h)
+	rpc.RegisterEnrollServiceServer(server, h)
+	rpc.RegisterAdmitServiceServer(server, h)
 	go func() { _ = server.Serve(port) }() // Stop ends it
 	t.Cleanup(server.Stop)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study"
 	"github.com/conclave-dp/conclave/internal/study/roster"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // Operator admits sites to a study with its authority.
@@ -22,7 +23,7 @@ type Operator struct {
 	hash      string // of the study's text, in hex
 	schema    string // of the schema, in hex
 	authority string // the folder
-	api       conclavev1.AdmitServiceClient
+	api       rpc.AdmitServiceClient
 	*client
 }
 
@@ -46,7 +47,7 @@ func NewOperator(s *study.Study, text []byte, schemaSHA256, authority string, fi
 		return nil, err
 	}
 	return &Operator{study: s, hash: study.Hash(text), schema: schemaSHA256, authority: authority, client: c,
-		api: conclavev1.NewAdmitServiceClient(c)}, nil
+		api: rpc.NewAdmitServiceClient(c)}, nil
 }
 
 // Look returns the sites that ask and are not in the roster, and the current roster, or nil.

@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/study/kit"
 	"github.com/conclave-dp/conclave/internal/study/roster"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
+	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
 )
 
 // ErrOther: there is another key in place of the site's own.
@@ -31,7 +32,7 @@ type Site struct {
 	// Fingerprint is that of the key made here. The site tells it to the operator by telephone.
 	Fingerprint string
 	request     []byte
-	api         conclavev1.EnrollServiceClient
+	api         rpc.EnrollServiceClient
 	*client
 }
 
@@ -66,7 +67,7 @@ func Begin(k *kit.Kit, dir string, away func(reason string)) (*Site, error) {
 		return nil, err
 	}
 	return &Site{Kit: k, Dir: dir, Fingerprint: q.Fingerprint, request: raw, client: c,
-		api: conclavev1.NewEnrollServiceClient(c)}, nil
+		api: rpc.NewEnrollServiceClient(c)}, nil
 }
 
 // Ask sends the site's request. It returns the fingerprint, in groups, of a replaced request with another key, or

@@ -580,13 +580,7 @@ const file_conclave_v1_enroll_proto_rawDesc = "" +
 	"\x14PublishRosterRequest\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x121\n" +
 	"\x06roster\x18\x02 \x01(\v2\x19.conclave.v1.SignedRosterR\x06roster\"\x17\n" +
-	"\x15PublishRosterResponse2\xb3\x01\n" +
-	"\rEnrollService\x12P\n" +
-	"\vSendRequest\x12\x1f.conclave.v1.SendRequestRequest\x1a .conclave.v1.SendRequestResponse\x12P\n" +
-	"\vFetchRoster\x12\x1f.conclave.v1.FetchRosterRequest\x1a .conclave.v1.FetchRosterResponse2\xbb\x01\n" +
-	"\fAdmitService\x12S\n" +
-	"\fListRequests\x12 .conclave.v1.ListRequestsRequest\x1a!.conclave.v1.ListRequestsResponse\x12V\n" +
-	"\rPublishRoster\x12!.conclave.v1.PublishRosterRequest\x1a\".conclave.v1.PublishRosterResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x15PublishRosterResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_enroll_proto_rawDescOnce sync.Once
@@ -618,16 +612,8 @@ var file_conclave_v1_enroll_proto_depIdxs = []int32{
 	5, // 1: conclave.v1.ListRequestsResponse.requests:type_name -> conclave.v1.SiteRequest
 	4, // 2: conclave.v1.ListRequestsResponse.roster:type_name -> conclave.v1.SignedRoster
 	4, // 3: conclave.v1.PublishRosterRequest.roster:type_name -> conclave.v1.SignedRoster
-	0, // 4: conclave.v1.EnrollService.SendRequest:input_type -> conclave.v1.SendRequestRequest
-	2, // 5: conclave.v1.EnrollService.FetchRoster:input_type -> conclave.v1.FetchRosterRequest
-	6, // 6: conclave.v1.AdmitService.ListRequests:input_type -> conclave.v1.ListRequestsRequest
-	8, // 7: conclave.v1.AdmitService.PublishRoster:input_type -> conclave.v1.PublishRosterRequest
-	1, // 8: conclave.v1.EnrollService.SendRequest:output_type -> conclave.v1.SendRequestResponse
-	3, // 9: conclave.v1.EnrollService.FetchRoster:output_type -> conclave.v1.FetchRosterResponse
-	7, // 10: conclave.v1.AdmitService.ListRequests:output_type -> conclave.v1.ListRequestsResponse
-	9, // 11: conclave.v1.AdmitService.PublishRoster:output_type -> conclave.v1.PublishRosterResponse
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
 	4, // [4:4] is the sub-list for extension extendee
 	0, // [0:4] is the sub-list for field type_name
@@ -646,7 +632,7 @@ func file_conclave_v1_enroll_proto_init() {
 			NumEnums:      0,
 			NumMessages:   10,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   0,
 		},
 		GoTypes:           file_conclave_v1_enroll_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_enroll_proto_depIdxs,

@@ -474,9 +474,7 @@ const file_conclave_v1_operator_proto_rawDesc = "" +
 	"\x1dNODE_STATE_WAITS_FOR_APPROVAL\x10\x04\x12\x16\n" +
 	"\x12NODE_STATE_REFUSES\x10\x05\x12\x18\n" +
 	"\x14NODE_STATE_ANSWERING\x10\x06\x12\x14\n" +
-	"\x10NODE_STATE_READY\x10\a2]\n" +
-	"\x0fOperatorService\x12J\n" +
-	"\tListNodes\x12\x1d.conclave.v1.ListNodesRequest\x1a\x1e.conclave.v1.ListNodesResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x10NODE_STATE_READY\x10\aB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_operator_proto_rawDescOnce sync.Once
@@ -506,10 +504,8 @@ var file_conclave_v1_operator_proto_depIdxs = []int32{
 	3, // 2: conclave.v1.NodeStatus.name:type_name -> conclave.v1.NodeName
 	0, // 3: conclave.v1.NodeStatus.state:type_name -> conclave.v1.NodeState
 	5, // 4: conclave.v1.NodeStatus.runs:type_name -> conclave.v1.NodeRun
-	1, // 5: conclave.v1.OperatorService.ListNodes:input_type -> conclave.v1.ListNodesRequest
-	2, // 6: conclave.v1.OperatorService.ListNodes:output_type -> conclave.v1.ListNodesResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
 	5, // [5:5] is the sub-list for extension type_name
 	5, // [5:5] is the sub-list for extension extendee
 	0, // [0:5] is the sub-list for field type_name
@@ -528,7 +524,7 @@ func file_conclave_v1_operator_proto_init() {
 			NumEnums:      1,
 			NumMessages:   5,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_conclave_v1_operator_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_operator_proto_depIdxs,

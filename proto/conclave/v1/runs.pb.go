@@ -2511,20 +2511,7 @@ const file_conclave_v1_runs_proto_rawDesc = "" +
 	"\x0eRUN_STATE_DONE\x10\x03\x12\x1b\n" +
 	"\x17RUN_STATE_OUT_OF_BUDGET\x10\x04\x12\x14\n" +
 	"\x10RUN_STATE_FAILED\x10\x05\x12\x17\n" +
-	"\x13RUN_STATE_CANCELLED\x10\x062\xc8\x06\n" +
-	"\n" +
-	"RunService\x12J\n" +
-	"\tSubmitRun\x12\x1d.conclave.v1.SubmitRunRequest\x1a\x1e.conclave.v1.SubmitRunResponse\x12I\n" +
-	"\bListRuns\x12\x1c.conclave.v1.ListRunsRequest\x1a\x1d.conclave.v1.ListRunsResponse0\x01\x12D\n" +
-	"\aShowRun\x12\x1b.conclave.v1.ShowRunRequest\x1a\x1c.conclave.v1.ShowRunResponse\x12J\n" +
-	"\tCancelRun\x12\x1d.conclave.v1.CancelRunRequest\x1a\x1e.conclave.v1.CancelRunResponse\x12J\n" +
-	"\tRemoveRun\x12\x1d.conclave.v1.RemoveRunRequest\x1a\x1e.conclave.v1.RemoveRunResponse\x12I\n" +
-	"\bWatchRun\x12\x1c.conclave.v1.WatchRunRequest\x1a\x1d.conclave.v1.WatchRunResponse0\x01\x12K\n" +
-	"\bClaimRun\x12\x1c.conclave.v1.ClaimRunRequest\x1a\x1d.conclave.v1.ClaimRunResponse(\x010\x01\x12J\n" +
-	"\tFinishRun\x12\x1d.conclave.v1.FinishRunRequest\x1a\x1e.conclave.v1.FinishRunResponse\x12I\n" +
-	"\bFetchRun\x12\x1c.conclave.v1.FetchRunRequest\x1a\x1d.conclave.v1.FetchRunResponse0\x01\x12L\n" +
-	"\tOfferRuns\x12\x1d.conclave.v1.OfferRunsRequest\x1a\x1e.conclave.v1.OfferRunsResponse0\x01\x12H\n" +
-	"\aSendRun\x12\x1b.conclave.v1.SendRunRequest\x1a\x1c.conclave.v1.SendRunResponse(\x010\x01B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x13RUN_STATE_CANCELLED\x10\x06B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_runs_proto_rawDescOnce sync.Once
@@ -2605,30 +2592,8 @@ var file_conclave_v1_runs_proto_depIdxs = []int32{
 	27, // 24: conclave.v1.FetchRunResponse.size:type_name -> conclave.v1.BundleSize
 	30, // 25: conclave.v1.OfferRunsResponse.wanted:type_name -> conclave.v1.WantedRun
 	27, // 26: conclave.v1.SendRunRequest.size:type_name -> conclave.v1.BundleSize
-	5,  // 27: conclave.v1.RunService.SubmitRun:input_type -> conclave.v1.SubmitRunRequest
-	8,  // 28: conclave.v1.RunService.ListRuns:input_type -> conclave.v1.ListRunsRequest
-	10, // 29: conclave.v1.RunService.ShowRun:input_type -> conclave.v1.ShowRunRequest
-	12, // 30: conclave.v1.RunService.CancelRun:input_type -> conclave.v1.CancelRunRequest
-	14, // 31: conclave.v1.RunService.RemoveRun:input_type -> conclave.v1.RemoveRunRequest
-	16, // 32: conclave.v1.RunService.WatchRun:input_type -> conclave.v1.WatchRunRequest
-	18, // 33: conclave.v1.RunService.ClaimRun:input_type -> conclave.v1.ClaimRunRequest
-	23, // 34: conclave.v1.RunService.FinishRun:input_type -> conclave.v1.FinishRunRequest
-	25, // 35: conclave.v1.RunService.FetchRun:input_type -> conclave.v1.FetchRunRequest
-	28, // 36: conclave.v1.RunService.OfferRuns:input_type -> conclave.v1.OfferRunsRequest
-	31, // 37: conclave.v1.RunService.SendRun:input_type -> conclave.v1.SendRunRequest
-	6,  // 38: conclave.v1.RunService.SubmitRun:output_type -> conclave.v1.SubmitRunResponse
-	9,  // 39: conclave.v1.RunService.ListRuns:output_type -> conclave.v1.ListRunsResponse
-	11, // 40: conclave.v1.RunService.ShowRun:output_type -> conclave.v1.ShowRunResponse
-	13, // 41: conclave.v1.RunService.CancelRun:output_type -> conclave.v1.CancelRunResponse
-	15, // 42: conclave.v1.RunService.RemoveRun:output_type -> conclave.v1.RemoveRunResponse
-	17, // 43: conclave.v1.RunService.WatchRun:output_type -> conclave.v1.WatchRunResponse
-	20, // 44: conclave.v1.RunService.ClaimRun:output_type -> conclave.v1.ClaimRunResponse
-	24, // 45: conclave.v1.RunService.FinishRun:output_type -> conclave.v1.FinishRunResponse
-	26, // 46: conclave.v1.RunService.FetchRun:output_type -> conclave.v1.FetchRunResponse
-	29, // 47: conclave.v1.RunService.OfferRuns:output_type -> conclave.v1.OfferRunsResponse
-	32, // 48: conclave.v1.RunService.SendRun:output_type -> conclave.v1.SendRunResponse
-	38, // [38:49] is the sub-list for method output_type
-	27, // [27:38] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -2665,7 +2630,7 @@ func file_conclave_v1_runs_proto_init() {
 			NumEnums:      1,
 			NumMessages:   32,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_conclave_v1_runs_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_runs_proto_depIdxs,

@@ -1263,13 +1263,7 @@ const file_conclave_v1_student_proto_rawDesc = "" +
 	"\x06signed\x18\x02 \x01(\bR\x06signed\"`\n" +
 	"\x12ReadLedgerResponse\x12\x14\n" +
 	"\x05entry\x18\x01 \x01(\fR\x05entry\x124\n" +
-	"\tsignature\x18\x02 \x01(\v2\x16.conclave.v1.SignatureR\tsignature2\xae\x02\n" +
-	"\x0eStudentService\x12D\n" +
-	"\aOpenRun\x12\x1b.conclave.v1.OpenRunRequest\x1a\x1c.conclave.v1.OpenRunResponse\x12<\n" +
-	"\x03Ask\x12\x17.conclave.v1.AskRequest\x1a\x18.conclave.v1.AskResponse(\x010\x01\x12G\n" +
-	"\bCloseRun\x12\x1c.conclave.v1.CloseRunRequest\x1a\x1d.conclave.v1.CloseRunResponse\x12O\n" +
-	"\n" +
-	"ReadLedger\x12\x1e.conclave.v1.ReadLedgerRequest\x1a\x1f.conclave.v1.ReadLedgerResponse0\x01B>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\tsignature\x18\x02 \x01(\v2\x16.conclave.v1.SignatureR\tsignatureB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_student_proto_rawDescOnce sync.Once
@@ -1317,16 +1311,8 @@ var file_conclave_v1_student_proto_depIdxs = []int32{
 	17, // 8: conclave.v1.AskResponse.release:type_name -> conclave.v1.Release
 	9,  // 9: conclave.v1.AskResponse.part:type_name -> conclave.v1.ReleasePart
 	18, // 10: conclave.v1.ReadLedgerResponse.signature:type_name -> conclave.v1.Signature
-	5,  // 11: conclave.v1.StudentService.OpenRun:input_type -> conclave.v1.OpenRunRequest
-	7,  // 12: conclave.v1.StudentService.Ask:input_type -> conclave.v1.AskRequest
-	11, // 13: conclave.v1.StudentService.CloseRun:input_type -> conclave.v1.CloseRunRequest
-	13, // 14: conclave.v1.StudentService.ReadLedger:input_type -> conclave.v1.ReadLedgerRequest
-	6,  // 15: conclave.v1.StudentService.OpenRun:output_type -> conclave.v1.OpenRunResponse
-	8,  // 16: conclave.v1.StudentService.Ask:output_type -> conclave.v1.AskResponse
-	12, // 17: conclave.v1.StudentService.CloseRun:output_type -> conclave.v1.CloseRunResponse
-	14, // 18: conclave.v1.StudentService.ReadLedger:output_type -> conclave.v1.ReadLedgerResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1352,7 +1338,7 @@ func file_conclave_v1_student_proto_init() {
 			NumEnums:      0,
 			NumMessages:   15,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_conclave_v1_student_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_student_proto_depIdxs,

@@ -2297,10 +2297,7 @@ const file_conclave_v1_teacher_proto_rawDesc = "" +
 	"\awaiting\x18\x04 \x01(\bR\awaiting\x12\x18\n" +
 	"\adoubted\x18\x05 \x03(\tR\adoubted\"\x19\n" +
 	"\x05Ready\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run2\x91\x01\n" +
-	"\x0eTeacherService\x12?\n" +
-	"\x04Work\x12\x18.conclave.v1.WorkRequest\x1a\x19.conclave.v1.WorkResponse(\x010\x01\x12>\n" +
-	"\x05Check\x12\x19.conclave.v1.CheckRequest\x1a\x1a.conclave.v1.CheckResponseB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
+	"\x03run\x18\x01 \x01(\tR\x03runB>Z<github.com/conclave-dp/conclave/proto/conclave/v1;conclavev1b\x06proto3"
 
 var (
 	file_conclave_v1_teacher_proto_rawDescOnce sync.Once
@@ -2370,12 +2367,8 @@ var file_conclave_v1_teacher_proto_depIdxs = []int32{
 	9,  // 23: conclave.v1.SignedHead.signature:type_name -> conclave.v1.Signature
 	12, // 24: conclave.v1.Permitted.key:type_name -> conclave.v1.RunKey
 	12, // 25: conclave.v1.MaskedRound.members:type_name -> conclave.v1.RunKey
-	2,  // 26: conclave.v1.TeacherService.Work:input_type -> conclave.v1.WorkRequest
-	0,  // 27: conclave.v1.TeacherService.Check:input_type -> conclave.v1.CheckRequest
-	3,  // 28: conclave.v1.TeacherService.Work:output_type -> conclave.v1.WorkResponse
-	1,  // 29: conclave.v1.TeacherService.Check:output_type -> conclave.v1.CheckResponse
-	28, // [28:30] is the sub-list for method output_type
-	26, // [26:28] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name
@@ -2415,7 +2408,7 @@ func file_conclave_v1_teacher_proto_init() {
 			NumEnums:      0,
 			NumMessages:   26,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   0,
 		},
 		GoTypes:           file_conclave_v1_teacher_proto_goTypes,
 		DependencyIndexes: file_conclave_v1_teacher_proto_depIdxs,

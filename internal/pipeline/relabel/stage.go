@@ -163,7 +163,8 @@ func messages(o pipeline.Options, f pipeline.Followed, p plan.Stages) []pipeline
 	if f.Schema.Image == nil {
 		m.AnswerName, m.Numbers = "labels", weights(f.Schema)
 		m.AnswerContent = fmt.Sprintf("%d numbers: in which direction a rule for the label becomes better on "+
-			"the site's records; the aggregator sees them, and releases their sum over all sites with noise only", m.Numbers)
+			"the site's records; the aggregator sees them, and releases their sum over all sites with noise only",
+			m.Numbers)
 		m.Asked, m.AskedContent = "rule", "the rule so far; it follows from releases only"
 		return []pipeline.StageMessages{m}
 	}

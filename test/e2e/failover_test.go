@@ -100,6 +100,7 @@ func TestFailover(t *testing.T) {
 	}
 	testkit.Must(t, o.AppendTo(*failoverResults))
 	student.signal(syscall.SIGSTOP) // so that the run is not over before etcd is away
+	standby.awaitLog("waiting for leadership", nil) // it handles signals from then on
 	standby.stop()
 	etcd.process.kill()
 	student.signal(syscall.SIGCONT)

@@ -371,10 +371,11 @@ func votesOn(queries, classes uint32) func(*conclavev1.Round) {
 	}
 }
 
-// A student may have 256 MiB of rounds in transit; when it leaves they are freed.
+// A student may have 128 MiB of rounds in transit; when it leaves they are freed. The test ends at the first refusal: a
+// part that is due for a minute frees its round, and a busy machine may take that long for more.
 func TestRoundsUnderWayAreBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("sends 300 MiB")
+		t.Skip("sends 130 MiB")
 	}
 	w := attacked(t)
 	s := w.scene(t, votes())
@@ -383,7 +384,7 @@ func TestRoundsUnderWayAreBounded(t *testing.T) {
 	ctx, cancel := withCancel(t)
 	streams, refused := []rpc.StudentService_AskClient{}, 0
 	data := make([]byte, 1<<20)
-	for range 6 {
+	for refused == 0 && len(streams) < 6 {
 		stream, err := eve.Ask(ctx)
 		testkit.Must(t, err)
 		streams = append(streams, stream)

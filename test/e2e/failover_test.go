@@ -99,7 +99,7 @@ func TestFailover(t *testing.T) {
 		t.Error(o.Failed)
 	}
 	testkit.Must(t, o.AppendTo(*failoverResults))
-	student.signal(syscall.SIGSTOP) // so that the run is not over before etcd is away
+	student.signal(syscall.SIGSTOP)                 // so that the run is not over before etcd is away
 	standby.awaitLog("waiting for leadership", nil) // it handles signals from then on
 	standby.stop()
 	etcd.process.kill()

@@ -46,9 +46,11 @@ func marginalsGroups(others *programs) (all []group) {
 					{name: "mst", made: others.rows}, {name: "aim", made: others.rows},
 				},
 			}
-			switch d.name { // wide tables: with new labels and without
+			switch d.name { // with new labels and without
 			case "epileptic_seizure":
 				g.cases = append(g.cases, runCase{name: "new labels", fields: "post: [relabel]"})
+			case "flchain", "titanic", "adult":
+				g.cases = append(g.cases, runCase{name: "new labels", fields: "{post: [relabel], relabel: {share: 0.3}}"})
 			case "isolet": // new labels are its default
 				g.cases[0].fields = "post: [relabel]"
 				g.cases = append(g.cases, runCase{name: "own labels"})

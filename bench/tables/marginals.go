@@ -50,7 +50,8 @@ func marginalsGroups(others *programs) (all []group) {
 			case "epileptic_seizure":
 				g.cases = append(g.cases, runCase{name: "new labels", fields: "post: [relabel]"})
 			case "flchain", "titanic", "adult":
-				g.cases = append(g.cases, runCase{name: "new labels", fields: "{post: [relabel], relabel: {share: 0.3}}"})
+				g.cases = append(g.cases, runCase{name: "new labels",
+					fields: "{post: [relabel], relabel: {share: 0.3}}"})
 			case "isolet": // new labels are its default
 				g.cases[0].fields = "post: [relabel]"
 				g.cases = append(g.cases, runCase{name: "own labels"})

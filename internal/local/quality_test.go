@@ -24,7 +24,7 @@ import (
 // Result, certificate and all reports have it, also a regenerated report, and none marks it.
 func TestTheFigureAgreesWithRealRows(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "q") // short: etcd listens on a socket below it
 	testkit.Must(t, err)

@@ -76,9 +76,10 @@ func TestStagesThatCannotWork(t *testing.T) {
 		weighted("mlp") + "release: {private: false}\n": "weights: mlp needs the real rows of evaluate.train; " +
 			"set it",
 		weighted("logreg") + "release: {private: false}\n": "weights: logreg needs the real rows of evaluate.train",
-		boosted + "weights: discriminator\n": "weights: discriminator: post: pgb already selects rows by " +
-			"discriminators",
-		gan + "post: [drs]\nweights: discriminator\n": "weights: discriminator: post: drs already selects rows",
+		boosted + "weights: discriminator\n": "weights: discriminator: post: pgb changes the rows, or the labels, " +
+			"that discriminators judged",
+		gan + "post: [drs]\nweights: discriminator\n":     "weights: discriminator: post: drs changes the rows",
+		gan + "post: [relabel]\nweights: discriminator\n": "weights: discriminator: post: relabel changes the rows",
 
 		weighted("dp-mlp") + "weighting: {use: both}\n": `weighting.use: "both" is unknown; ` +
 			"use column or resample",

@@ -59,10 +59,10 @@ func validate(_ pipeline.Options, f pipeline.Followed) (errs []error) {
 		return []error{fmt.Errorf("weights: %q is not a method; use %s", f.Weights, strings.Join(Methods, ", "))}
 	}
 	// Boosting and rejection have already used the discriminator; weighting their rows by it would count it
-	// twice.
+	// twice. New labels are ones that it never saw with these rows.
 	if len(f.Post) > 0 && f.Weights == Discriminator {
-		errs = append(errs, fmt.Errorf("weights: %s: post: %s already selects rows by discriminators, and their "+
-			"weights would count twice; use another method, or leave out post", f.Weights, strings.Join(f.Post, ", ")))
+		errs = append(errs, fmt.Errorf("weights: %s: post: %s changes the rows, or the labels, that discriminators "+
+			"judged; use another method, or leave out post", f.Weights, strings.Join(f.Post, ", ")))
 	}
 	if NotPrivate(f.Weights) && f.Private {
 		errs = append(errs, fmt.Errorf("weights: %s is NOT PRIVATE, but the release is marked private; set "+

@@ -15,7 +15,7 @@ const mostLooked = 10_000
 
 // images learns the rule for images: it asks for one sum, and solves for the rule.
 func images(ctx context.Context, of *Options, so pipeline.Source, s *pipeline.Session, sigma float64) (rule, error) {
-	s.Watch("labels", 0, 1)
+	s.Watch("label round", 0, 1)
 	looked, _, err := so.Draw(ctx, mostLooked)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func images(ctx context.Context, of *Options, so pipeline.Source, s *pipeline.Se
 	if err != nil {
 		return nil, fmt.Errorf("%w: relabel: %w", pipeline.ErrStage, err)
 	}
-	s.Watch("labels", 1, 1)
+	s.Watch("label round", 1, 1)
 	return &linear{d, solved, s.Classes}, nil
 }
 

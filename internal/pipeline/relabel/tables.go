@@ -52,7 +52,7 @@ func tables(ctx context.Context, of *Options, so pipeline.Source, s *pipeline.Se
 	step := pace / spread(vectors, scaling.Width()) / float64(records)
 	speed, bound := make([]float64, len(r.Weights)), boundOf(sigma)
 	for round := range of.Rounds {
-		s.Watch("labels", round, of.Rounds)
+		s.Watch("label round", round, of.Rounds)
 		release, err := s.Ask.Ask(ctx, name, r.Round(uint64(len(s.Learned.Receipts)), clip, bound, s.Ask.Baseline()))
 		if err != nil {
 			return nil, err
@@ -67,8 +67,10 @@ func tables(ctx context.Context, of *Options, so pipeline.Source, s *pipeline.Se
 			r.Weights[i] += float32(step * speed[i])
 		}
 	}
-	s.Watch("labels", of.Rounds, of.Rounds)
-	calibrate(r, vectors, shares)
+	s.Watch("label round", of.Rounds, of.Rounds)
+	if err := calibrate(ctx, r, vectors, shares); err != nil {
+		return nil, err
+	}
 	return &drawnLabels{r, s.Encoder}, nil
 }
 
@@ -121,12 +123,16 @@ func spread(vectors []float64, width int) float64 {
 	return min(1, max(value, 1/float64(width)))
 }
 
-// calibrate changes the offsets until the rule's mean probabilities are the shares.
-func calibrate(r *labels.Rule, vectors, shares []float64) {
-	const times = 100
+// calibrate changes the offsets until the rule's mean probabilities are the shares. With many classes and columns a
+// pass takes a second, so it ends with ctx.
+func calibrate(ctx context.Context, r *labels.Rule, vectors, shares []float64) error {
+	const times, enough = 100, 1e-4
 	width, n := r.Width(), len(vectors)/r.Width()
 	odds, mean := make([]float64, r.Classes()), make([]float64, r.Classes())
 	for range times {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		clear(mean)
 		for i := range n {
 			r.Odds(odds, vectors[i*width:(i+1)*width])
@@ -135,10 +141,17 @@ func calibrate(r *labels.Rule, vectors, shares []float64) {
 				mean[c] += p / float64(n)
 			}
 		}
+		most := 0.0
 		for c, m := range mean {
-			r.Offsets[c] += float32(math.Log(max(shares[c], leastShare) / max(m, leastShare)))
+			by := math.Log(max(shares[c], leastShare) / max(m, leastShare))
+			r.Offsets[c] += float32(by)
+			most = max(most, math.Abs(by))
+		}
+		if most < enough {
+			break
 		}
 	}
+	return nil
 }
 
 // drawnLabels draws labels with the probabilities of a rule. A row keeps its label where another one breaks a

@@ -182,3 +182,36 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+// Offsets are changed until the mean probabilities are the shares, also where they begin far away and a class is rare.
+// A run that ends does not wait for that.
+func TestCalibrate(t *testing.T) {
+	scaling, err := labels.NewScaling(2, []int{0, 1}, make([]float32, 4), []float32{1, 1, 1, 1})
+	testkit.Must(t, err)
+	rng := rand.New(rand.NewPCG(1, 3))
+	vectors := vectorsOf(scaling, uniform(guessed).rows(2000, rng))
+	r := &labels.Rule{Scaling: scaling, Weights: make([]float32, 3*4), Offsets: []float32{9, 0, -9}}
+	for i := range r.Weights {
+		r.Weights[i] = float32(5 * rng.NormFloat64())
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	before := slices.Clone(r.Offsets)
+	if err := calibrate(ended, r, vectors, nil); !errors.Is(err, context.Canceled) || !slices.Equal(r.Offsets, before) {
+		t.Errorf("an ended run: %v, offsets %v", err, r.Offsets)
+	}
+	shares, mean, odds := []float64{0.7, 0.299, 0.001}, make([]float64, 3), make([]float64, 3)
+	testkit.Must(t, calibrate(t.Context(), r, vectors, shares))
+	for i := range 2000 {
+		r.Odds(odds, vectors[4*i:4*i+4])
+		labels.Shares(odds)
+		for c, p := range odds {
+			mean[c] += p / 2000
+		}
+	}
+	for c, share := range shares {
+		if math.Abs(mean[c]/share-1) > 0.01 {
+			t.Errorf("class %d has the mean probability %v, want %v", c+1, mean[c], share)
+		}
+	}
+}

@@ -110,7 +110,7 @@ func TestRulesRefuseByName(t *testing.T) {
 		"stage": {RuleStages, allowed, func(r *Request) {
 			r.Spec.Plan = planOf(Votes, ScoreSum, Fit)
 			r.Spec.Plan[1].Stage, r.Spec.Plan[2].Stage = "selections", "fit"
-		}, `"fit" is not allowed`, false},
+		}, `"fit" is not allowed on dataset d; leave that stage out`, false},
 		"question": {RuleQuestion, allowed, func(r *Request) {
 			r.Kind, r.Spec.Plan = GradientSum, planOf(GradientSum)
 		}, "a round of gradient-sums belongs neither", false},

@@ -66,7 +66,9 @@ func (d *Dataset) permitsPipeline(s Spec) *Refusal {
 func (d *Dataset) permitsStages(s Spec) *Refusal {
 	for _, stage := range s.Stages() {
 		if !slices.Contains(d.Stages, stage) {
-			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s", stage, d.Name)}
+			// A run may have new labels without naming them.
+			return &Refusal{Rule: RuleStages, Public: fmt.Sprintf("%q is not allowed on dataset %s; leave that stage "+
+				"out (post: [] for new labels)", stage, d.Name)}
 		}
 	}
 	return nil

@@ -54,7 +54,9 @@ quality: {budget: 0.3}
 	found, _, err := evaluate.CompareMarginals(real, synthetic, nil, evaluate.MarginalOptions{})
 	testkit.Must(t, err)
 	f := result.Figures[0]
-	if f.Low > found[0].Mean || found[0].Mean > f.High || f.High-f.Low > 0.02 {
+	// The interval holds in 95% of runs. With 1.2 of its width on both sides it fails in fewer than one of 1e9.
+	wide := 1.2 * (f.High - f.Low)
+	if f.Low-wide > found[0].Mean || found[0].Mean > f.High+wide || f.High-f.Low > 0.02 {
 		t.Errorf("the figure is %v, by real rows %v", f, found[0].Mean)
 	}
 	c, err := certificate.Read(result.Outputs["certificate"])

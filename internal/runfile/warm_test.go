@@ -100,6 +100,7 @@ func TestTablesOfManyColumnsHaveAStage(t *testing.T) {
 		{numbers(450, label), "", []string{"relabel"}},
 		{numbers(450, label), "marginals: {cells: 1}", nil},
 		{numbers(450, label), "marginals: {cells: -2}", nil},
+		{numbers(450, label), "privacy: {records: 4000}", nil},
 		{numbers(450, label), "post: []", []string{}},
 		{numbers(450, label), "pipeline: marginals", nil},
 		{numbers(300, label), "", nil},
@@ -109,6 +110,7 @@ func TestTablesOfManyColumnsHaveAStage(t *testing.T) {
 	} {
 		s := DefaultSpec()
 		s.ByData()
+		s.Privacy.Records = 5000
 		testkit.Must(t, s.Parse(c.lines))
 		s.Choose(testkit.Value(partition.ParseSchema([]byte(c.schema))))
 		if s.Pipeline != "marginals" || !slices.Equal(s.Post, c.want) {

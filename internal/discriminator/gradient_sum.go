@@ -17,12 +17,6 @@ import (
 // the privacy units.
 var GradientSum = question.Kind{Name: "discriminator", Read: question.Typed(readGradientSum), Divides: true}
 
-// The fixed-point units that aggregators accept.
-const (
-	minBound = 1 << 8
-	maxBound = 1 << 20
-)
-
 func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*question.Checked, error) {
 	var loss losses.Loss
 	switch q.Loss {
@@ -35,11 +29,11 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 			"update the node",
 			q.Loss)
 	}
-	switch {
-	case !(q.Clip > 0) || math.IsInf(q.Clip, 0):
+	if !(q.Clip > 0) || math.IsInf(q.Clip, 0) {
 		return nil, fmt.Errorf("gradients are clipped at %v; use a number above 0", q.Clip)
-	case q.Bound < minBound || q.Bound > maxBound:
-		return nil, fmt.Errorf("the fixed-point bound of gradients is %d; use %d to %d", q.Bound, minBound, maxBound)
+	}
+	if err := question.CheckBound("gradients", q.Bound); err != nil {
+		return nil, err
 	}
 	rate, err := gnmax.NewRate(q.Rate)
 	if err != nil {

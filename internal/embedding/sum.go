@@ -15,12 +15,6 @@ import (
 // Sum asks for the sum of the vectors of all records, by class.
 var Sum = question.Kind{Name: "embedding", Read: question.Typed(readSum), Streams: true}
 
-// The fixed-point units that aggregators accept.
-const (
-	minBound = 1 << 8
-	maxBound = 1 << 20
-)
-
 // last is the embedding that a node was asked about last.
 type last struct {
 	spec     *conclavev1.Embedding
@@ -36,8 +30,8 @@ var kinds = map[conclavev1.Embedding_Part_Kind]Kind{
 }
 
 func readSum(p *question.Public, q *conclavev1.EmbeddingSum) (*question.Checked, error) {
-	if q.Bound < minBound || q.Bound > maxBound {
-		return nil, fmt.Errorf("the fixed-point bound of an embedding is %d; use %d to %d", q.Bound, minBound, maxBound)
+	if err := question.CheckBound("an embedding", q.Bound); err != nil {
+		return nil, err
 	}
 	features, err := described(p, q.Embedding)
 	if err != nil {

@@ -371,7 +371,7 @@ func TestAnyFeaturesMoveASumByAtMostTheBound(t *testing.T) {
 				x[i] = value.Draw(rt, "feature")
 			}
 		}
-		bound := rapid.Uint64Range(minBound, maxBound).Draw(rt, "bound")
+		bound := rapid.Uint64Range(question.MinBound, question.MaxBound).Draw(rt, "bound")
 		weight := rapid.OneOf(rapid.Float64Range(1e-6, 1e6), rapid.SampledFrom([]float64{1, 1e-6, 1e6, 1. / 3}))
 		q := sumOf(encode.New(s.Schema), 3, bound, func(q *conclavev1.EmbeddingSum) {
 			for _, p := range q.Embedding.Parts {

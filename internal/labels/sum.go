@@ -17,22 +17,18 @@ import (
 // norm is that of e_y - p, which is below sqrt(2).
 var Sum = question.Kind{Name: "labels", Read: question.Typed(readSum), Streams: true}
 
-const (
-	// The fixed-point units that aggregators accept.
-	minBound = 1 << 8
-	maxBound = 1 << 20
-	// MostEntries bounds the numbers of a sum.
-	MostEntries = 1 << 17
-)
+// MostEntries bounds the numbers of a sum.
+const MostEntries = 1 << 17
 
 func readSum(p *question.Public, q *conclavev1.LabelSum) (*question.Checked, error) {
 	switch {
 	case p.Classes < 2:
 		return nil, fmt.Errorf("labels of %d classes; use a schema with a label of 2 classes at least", p.Classes)
-	case q.Bound < minBound || q.Bound > maxBound:
-		return nil, fmt.Errorf("the fixed-point bound of labels is %d; use %d to %d", q.Bound, minBound, maxBound)
 	case !(q.Clip > 0) || math.IsInf(q.Clip, 0):
 		return nil, fmt.Errorf("gradients are clipped at %v; use a number above 0", q.Clip)
+	}
+	if err := question.CheckBound("labels", q.Bound); err != nil {
+		return nil, err
 	}
 	rule, err := read(p, q)
 	if err != nil {

@@ -138,7 +138,7 @@ func (m *NetworkModel) sample(rows, class int, rng *rand.Rand) (*partition.Table
 		n := min(batch, rows-done)
 		for i := range n {
 			if classes[i] = class; class == anyClass {
-				classes[i] = draw(m.Shares, rng)
+				classes[i] = DrawClass(m.Shares, rng)
 			}
 		}
 		x, err := m.Generator.Records(classes[:n], rng)

@@ -148,7 +148,7 @@ func (f fresh) Draw(_ context.Context, n int) (r Rows, note string, err error) {
 	rng, shares := rand.New(rand.NewPCG(f.s.Seed, 0xda7a)), f.s.Learned.Shares()
 	r.Classes = make([]int, n)
 	for i := range r.Classes {
-		r.Classes[i] = draw(shares, rng)
+		r.Classes[i] = DrawClass(shares, rng)
 	}
 	if r.X, err = f.s.Records(r.Classes, rng); err != nil {
 		return r, "", err
@@ -168,7 +168,8 @@ func (f fresh) Class(class int, rng *rand.Rand) func(context.Context, int) (Rows
 	}
 }
 
-func draw(shares []float64, rng *rand.Rand) int {
+// DrawClass draws a class by the shares, which add up to 1.
+func DrawClass(shares []float64, rng *rand.Rand) int {
 	u := rng.Float64()
 	for i, s := range shares {
 		if u -= s; u < 0 {

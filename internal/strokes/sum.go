@@ -1,8 +1,6 @@
 package strokes
 
 import (
-	"fmt"
-
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 	"github.com/conclave-dp/conclave/internal/question"
@@ -12,15 +10,9 @@ import (
 // Sum asks for the sum of the products of pairs of directions, and of directions by class, over all records.
 var Sum = question.Kind{Name: "strokes", Read: question.Typed(readSum), Streams: true}
 
-// The fixed-point units that aggregators accept.
-const (
-	minBound = 1 << 8
-	maxBound = 1 << 20
-)
-
 func readSum(p *question.Public, q *conclavev1.StrokeSum) (*question.Checked, error) {
-	if q.Bound < minBound || q.Bound > maxBound {
-		return nil, fmt.Errorf("the fixed-point bound of strokes is %d; use %d to %d", q.Bound, minBound, maxBound)
+	if err := question.CheckBound("strokes", q.Bound); err != nil {
+		return nil, err
 	}
 	mean, err := safetensors.Floats(q.GetMean())
 	if err != nil {

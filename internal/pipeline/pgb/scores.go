@@ -12,20 +12,15 @@ import (
 // ScoreSum asks for the sums, over all privacy units, of the scores that several discriminators give them.
 var ScoreSum = question.Kind{Name: "scores", Read: question.Typed(readScoreSum)}
 
-const (
-	// maxScored bounds the discriminators of a question for scores.
-	maxScored = 4096
-	// minBound and maxBound are the smallest and largest fixed-point unit that aggregators take.
-	minBound = 1 << 8
-	maxBound = 1 << 20
-)
+// maxScored bounds the discriminators of a question for scores.
+const maxScored = 4096
 
 func readScoreSum(p *question.Public, q *conclavev1.ScoreSum) (*question.Checked, error) {
 	n := len(q.Discriminators)
-	switch {
-	case q.Bound < minBound || q.Bound > maxBound:
-		return nil, fmt.Errorf("the fixed-point bound of scores is %d; use %d to %d", q.Bound, minBound, maxBound)
-	case n == 0 || n > maxScored:
+	if err := question.CheckBound("scores", q.Bound); err != nil {
+		return nil, err
+	}
+	if n == 0 || n > maxScored {
 		return nil, fmt.Errorf("the scores of %d discriminators; ask for 1 to %d", n, maxScored)
 	}
 	for i, d := range q.Discriminators {
@@ -57,8 +52,8 @@ func scoreShape(n int, bound int64, together bool) question.Shape {
 
 // togetherBound is the fixed-point unit for n scores whose sums get noise: the finest that is allowed.
 func togetherBound(n int) uint64 {
-	bound := uint64(maxBound)
-	for bound > minBound && float64(bound)*math.Sqrt(float64(n)) > maxBound {
+	bound := uint64(question.MaxBound)
+	for bound > question.MinBound && float64(bound)*math.Sqrt(float64(n)) > question.MaxBound {
 		bound /= 2
 	}
 	return bound

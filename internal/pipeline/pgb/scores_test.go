@@ -187,7 +187,7 @@ func TestStepsOfAScore(t *testing.T) {
 func TestTogetherBound(t *testing.T) {
 	for n := 1; n <= maxScored; n++ {
 		bound := togetherBound(n)
-		if got := scoreShape(n, int64(bound), true).Sum.Bound; bound < minBound || got > maxBound {
+		if got := scoreShape(n, int64(bound), true).Sum.Bound; bound < question.MinBound || got > question.MaxBound {
 			t.Fatalf("%d scores: %d steps each, %d together", n, bound, got)
 		}
 	}

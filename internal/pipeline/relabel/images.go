@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/strokes"
 )
 
-// mostLooked is the number of generated images from which directions are computed.
+// mostLooked is the number of drawn rows from which directions, or the scaling of columns, are computed.
 const mostLooked = 10_000
 
 // images learns the rule for images: it asks for one sum, and solves for the rule.

@@ -168,12 +168,7 @@ func (l *drawnLabels) label(r *pipeline.Rows, rng *rand.Rand) (changed int) {
 		l.Of(z, r.X[i*width:(i+1)*width])
 		l.Odds(odds, z)
 		labels.Shares(odds)
-		u, class := rng.Float64(), 0
-		for class < len(odds)-1 && u >= odds[class] {
-			u -= odds[class]
-			class++
-		}
-		if class != before && l.may(r.X[i*width:(i+1)*width], class) {
+		if class := pipeline.DrawClass(odds, rng); class != before && l.may(r.X[i*width:(i+1)*width], class) {
 			r.Classes[i] = class
 			changed++
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
@@ -36,7 +37,7 @@ func TestADatabaseThatCounts(t *testing.T) {
 func countsTheSame(t *testing.T, server *pgserver.Server) {
 	config := postgres.Config{DSNEnv: "PUSHED_DSN", Query: "select * from drawn -- all of it", Timeout: time.Minute}
 	counted, refused := 0, 0
-	testkit.Costly(t, func(rt *rapid.T) { // it connects a dozen times
+	draws.Costly(t, func(rt *rapid.T) { // it connects a dozen times
 		schema := partitiontest.DrawSchema(rt)
 		table := partitiontest.DrawTable(rt, schema, 1, 40)
 		atBorders(rt, table)

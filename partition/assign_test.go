@@ -12,8 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -58,9 +60,9 @@ func drawUnit(t *rapid.T, s *partition.Schema) string {
 // Partitions are disjoint and cover the table, assigning again gives the same result, and a unit has one partition.
 func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
+		s := drawtest.Schema(t)
 		unit := drawUnit(t, s)
-		table := partitiontest.DrawTable(t, s, 1, 30)
+		table := drawtest.Table(t, s, 1, 30)
 		key := drawKey(t)
 		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
 		a := assignAll(t, key, table, partitions, unit)
@@ -100,9 +102,9 @@ func TestPartitionsAreDisjointStableAndCover(t *testing.T) {
 // Adding one record, even one equal to others, moves no other record. Read backwards, neither does removing one.
 func TestOtherRecordsDoNotMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
+		s := drawtest.Schema(t)
 		unit := drawUnit(t, s)
-		larger := partitiontest.DrawTable(t, s, 2, 30)
+		larger := drawtest.Table(t, s, 2, 30)
 		key := drawKey(t)
 		partitions := rapid.IntRange(1, 8).Draw(t, "partitions")
 		gone := rapid.IntRange(0, larger.Len()-1).Draw(t, "removed row")

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -27,8 +28,8 @@ func lines(t *rapid.T, table *partition.Table) []string {
 // other. Shards equal the shares that a configuration can name.
 func TestSharesAndShards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 1, 30)
+		s := drawtest.Schema(t)
+		table := drawtest.Table(t, s, 1, 30)
 		file := strings.Join(lines(t, table), "")
 		n := rapid.IntRange(1, 4).Draw(t, "shards")
 		cuts := []float64{0, rapid.Float64Range(0.01, 0.99).Draw(t, "cut"), 1}

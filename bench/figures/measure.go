@@ -11,7 +11,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate"
 	"github.com/conclave-dp/conclave/internal/evaluate/classify"
-	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/runfile"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/tabular"
@@ -22,6 +21,8 @@ type Options struct {
 	Data  string   // the folder of the data sets, each in a folder of its name
 	Sets  []string // only these data sets; none means all
 	Seeds int      // at least 3
+	// Train runs a run.yaml on this machine and writes its results to a folder; with coin its votes are coin flips.
+	Train func(ctx context.Context, spec *runfile.Spec, out string, coin bool) error
 	// Watch is called with the progress. It may be nil.
 	Watch func(text string)
 }
@@ -132,7 +133,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 	for _, coin := range []bool{false, true} {
 		var all []evaluate.Ranking
 		for seed := 1; seed <= o.Seeds; seed++ {
-			synthetic, err := t.generate(ctx, s, folder, path, schema, seed, coin)
+			synthetic, err := t.generate(ctx, s, o, folder, path, schema, seed, coin)
 			if err != nil {
 				return nil, fmt.Errorf("seed %d: %w", seed, err)
 			}
@@ -157,7 +158,7 @@ func (t Table) measure(ctx context.Context, s Set, o Options) (*Rows, error) {
 
 // generate runs PATE-GAN with its defaults, a warm start included, and returns as many
 // synthetic rows as there are training rows, at most 10,000.
-func (t Table) generate(ctx context.Context, s Set, folder, path string, schema *partition.Schema, seed int,
+func (t Table) generate(ctx context.Context, s Set, o Options, folder, path string, schema *partition.Schema, seed int,
 	coin bool) (*partition.Table, error) {
 	dir, err := os.MkdirTemp("", "conclave-papers-")
 	if err != nil {
@@ -177,7 +178,7 @@ func (t Table) generate(ctx context.Context, s Set, folder, path string, schema 
 		return nil, err
 	}
 	out := filepath.Join(dir, "out")
-	if _, err := local.Run(ctx, spec, local.Options{Out: out, Coin: coin}); err != nil {
+	if err := o.Train(ctx, spec, out, coin); err != nil {
 		return nil, err
 	}
 	return tabular.Read(schema, filepath.Join(out, "synthetic.csv"), tabular.Options{IgnoreUnit: true})

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ var (
 	// A comment hides a block from readers, for what a page takes as given.
 	pageBlock = regexp.MustCompile("(?ms)^ *(?:```|<!-- )(sh run|text|[a-z]+ file )([^\n]*)\n(.*?)^ *(?:```|-->)$")
 	exitCode  = regexp.MustCompile(`(?m)^(.*?)\s+# exit code (\d+).*$`)
+	// plain are lines with conclave alone, in which a shell would replace nothing.
+	plain   = regexp.MustCompile(`^( *conclave( +[\w./,:=@-]+| +"[\w ]*")*( +#.*)?\n)+$`)
+	comment = regexp.MustCompile(` +#.*`)
 )
 
 // Pages run: in each page, blocks marked "sh run" are typed in order in a folder of the page's own, which has
@@ -51,9 +55,13 @@ func TestBlocksOfPagesRun(t *testing.T) {
 			for _, b := range pageBlock.FindAllStringSubmatch(text, -1) {
 				switch name, lines := b[2], b[3]; b[1] {
 				case "sh run":
+					if plain.MatchString(lines) {
+						printed = "\n" + typed(t, dir, state, lines)
+						continue
+					}
 					c := exec.Command("bash", "-euo", "pipefail", "-c",
 						exitCode.ReplaceAllString(lines, "code=0; $1 || code=$$?; test $$code = $2"))
-					c.Dir, c.Env = dir, append(os.Environ(), "XDG_STATE_HOME="+state, "RUN="+finished())
+					c.Dir, c.Env = dir, append(os.Environ(), stateHome+"="+state, "RUN="+finished())
 					said, err := c.CombinedOutput()
 					if err != nil {
 						t.Fatalf("%v:\n%s%s", err, lines, said)
@@ -75,4 +83,29 @@ func TestBlocksOfPagesRun(t *testing.T) {
 	if ran < 5 {
 		t.Errorf("%d pages have blocks that run", ran)
 	}
+}
+
+// typed runs plain lines in this process, and returns what they print.
+func typed(t *testing.T, dir, state, lines string) (printed string) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		want := 0
+		if m := exitCode.FindStringSubmatch(line); m != nil {
+			want = testkit.Value(strconv.Atoi(m[2]))
+		}
+		code, stdout, stderr := called(dir, state, arguments(comment.ReplaceAllString(line, "")))
+		if code != want {
+			t.Fatalf("%s ended with code %d:\n%s%s", line, code, stdout, stderr)
+		}
+		printed += stdout + stderr
+	}
+	return printed
+}
+
+// arguments are those of a line with conclave.
+func arguments(line string) (args []string) {
+	for _, w := range word.FindAllString(line, -1)[1:] {
+		args = append(args, strings.Trim(w, `"`))
+	}
+	return args
 }

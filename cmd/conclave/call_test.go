@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
-// calling is held while the folder and the outputs of this process are changed.
+// calling is held while the folder, the outputs and the environment of this process are changed.
 var calling sync.Mutex
 
 // call runs conclave in this process, which takes a tenth of the time to start one:
@@ -20,7 +20,7 @@ var calling sync.Mutex
 //	call ARGS          it must end with code 0, or with another one after a !
 //	call CODE ARGS     with this one
 //
-// One runs at a time. It does not see the script's environment and input: use exec for that.
+// One runs at a time. Of the script's environment it sees only where users keep state, and no input: use exec for more.
 func call(ts *testscript.TestScript, neg bool, args []string) {
 	want := -1
 	if len(args) > 0 {
@@ -28,7 +28,7 @@ func call(ts *testscript.TestScript, neg bool, args []string) {
 			want, args = n, args[1:]
 		}
 	}
-	got, stdout, stderr := called(ts.MkAbs("."), args)
+	got, stdout, stderr := called(ts.MkAbs("."), ts.Getenv(stateHome), args)
 	_, err := io.WriteString(ts.Stdout(), stdout)
 	ts.Check(err)
 	_, err = io.WriteString(ts.Stderr(), stderr)
@@ -41,10 +41,16 @@ func call(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// called is the exit code of conclave in a folder, and what it wrote.
-func called(folder string, args []string) (code int, stdout, stderr string) {
+// stateHome names the folder of the register of data files, in the environment.
+const stateHome = "XDG_STATE_HOME"
+
+// called is the exit code of conclave in a folder, with state in another one, and what it wrote.
+func called(folder, state string, args []string) (code int, stdout, stderr string) {
 	calling.Lock()
 	defer calling.Unlock()
+	before := os.Getenv(stateHome)
+	must(os.Setenv(stateHome, state))
+	defer func() { must(os.Setenv(stateHome, before)) }()
 	here := testkit.Value(os.Getwd())
 	must(os.Chdir(folder))
 	readOut, readErr := redirected(&os.Stdout), redirected(&os.Stderr)

@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLE", example)
-			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, ".state"))
+			e.Setenv(stateHome, filepath.Join(e.WorkDir, ".state"))
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

@@ -32,7 +32,7 @@ func TestReadmeOwnTable(t *testing.T) {
 		t.Fatalf("the block begins with %q", lines[0])
 	}
 	dir := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
+	state := filepath.Join(t.TempDir(), "state")
 	rows := "age,sex,ward,score,died\n"
 	for i := range 5000 {
 		rows += fmt.Sprintf("%d,%c,%s,%d.5,%d\n", 30+i%60, "FM"[i%2], []string{"A", "B", "S"}[i%3], i%9, i%60/45)
@@ -42,7 +42,7 @@ func TestReadmeOwnTable(t *testing.T) {
 	for i, line := range lines[1 : len(lines)-1] {
 		command, _, _ := strings.Cut(line, "#")
 		args, isOurs := strings.CutPrefix(command, "bin/conclave ")
-		code, stdout, stderr := called(dir, strings.Fields(args))
+		code, stdout, stderr := called(dir, state, strings.Fields(args))
 		if !isOurs || code != 0 {
 			t.Fatalf("%q ended with %d:\n%s%s", line, code, stdout, stderr)
 		}
@@ -50,7 +50,7 @@ func TestReadmeOwnTable(t *testing.T) {
 			continue
 		}
 		proposed := string(testkit.Read(t, schema))
-		code, _, stderr = called(dir, strings.Fields("schema check --schema schema.yaml patients.csv"))
+		code, _, stderr = called(dir, state, strings.Fields("schema check --schema schema.yaml patients.csv"))
 		if code != 1 || !strings.Contains(stderr, "TODO") {
 			t.Errorf("a schema with TODO is checked with %d: %s", code, stderr)
 		}

@@ -82,7 +82,7 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 		text, err := json.Marshal([]any{event})
 		testkit.Must(t, err)
 		testkit.Must(t, os.WriteFile(file, text, 0o644))
-		code, said, stderr := called(".", []string{"privacy", "account", "--events", file, "--delta",
+		code, said, stderr := called(".", t.TempDir(), []string{"privacy", "account", "--events", file, "--delta",
 			strconv.FormatFloat(delta, 'g', -1, 64), "--format", "json"})
 		if code != 0 {
 			t.Fatalf("%s: %s", text, stderr)

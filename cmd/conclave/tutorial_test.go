@@ -27,7 +27,7 @@ func TestTutorial(t *testing.T) {
 	}
 	dir, example := t.TempDir(), os.DirFS(filepath.Join("..", "..", "examples", "hospital"))
 	testkit.Must(t, os.CopyFS(dir, example))
-	t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "state"))
+	state := filepath.Join(t.TempDir(), "state")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if got := testkit.Read(t, at("hospital.csv")); string(got) != string(partitiontest.Hospital(1000)) {
 		t.Error("hospital.csv is not what partitiontest.Hospital makes")
@@ -40,11 +40,7 @@ func TestTutorial(t *testing.T) {
 			switch b[1] {
 			case "sh":
 				commands++
-				var args []string
-				for _, w := range word.FindAllString(line, -1)[1:] {
-					args = append(args, strings.Trim(w, `"`))
-				}
-				code, stdout, stderr := called(dir, args)
+				code, stdout, stderr := called(dir, state, arguments(line))
 				if code != 0 {
 					t.Fatalf("%s ended with %d:\n%s", line, code, stderr)
 				}

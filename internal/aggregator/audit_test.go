@@ -86,7 +86,7 @@ func oneCharged(u privacy.Use) privacy.Use {
 }
 
 // An audit must find each of these faults through TLS, tally, charge and ledger. The first three leave no randomness
-// in what the audit measures, and the audit does enough runs to prove a violation. A fault that leaves randomness is
+// in what the audit measures: 60 runs prove an epsilon of 1.82 where 1 is claimed. A fault that leaves randomness is
 // tried up to five times: all of 1,000 simulated audits found the default one, so an audit misses it with a chance
 // below 0.7% (confidence 99.9%), and five audits miss it with a chance below 1e-10.
 func TestAuditFindsFaults(t *testing.T) {
@@ -103,9 +103,9 @@ func TestAuditFindsFaults(t *testing.T) {
 	}
 	tests := []test{
 		{"no noise", votes(withoutNoise), []string{"gnmax-histogram", "gnmax-winner", "confident-gnmax", "lnmax-winner",
-			"lnmax-histogram"}, 80, 2},
-		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 80, 2},
-		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 80, 2},
+			"lnmax-histogram"}, 60, 1},
+		{"no noise on class counts", aggregator.WithExactCounts(aggregator.Options{}), []string{"class-counts"}, 60, 1},
+		{"one draw for both counts", votes(sharedNoise), []string{"gnmax-winner", "gnmax-histogram"}, 60, 1},
 		{"charged next to nothing", aggregator.WithUse(aggregator.Options{}, nextToFree), []string{"gnmax-histogram"},
 			150, 8},
 	}

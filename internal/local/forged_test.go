@@ -73,9 +73,7 @@ func failsOn(found proof.Findings, text string) bool {
 }
 
 // Another student's certificate from the same authority cannot sign for the run.
-func TestAnotherStudentDoesNotSignForTheRun(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testAnotherStudentDoesNotSignForTheRun(t *testing.T, p proven) {
 	for name, alter := range map[string]func(b proof.Bundle){
 		"its own notes": func(b proof.Bundle) { edit(t, b, "certificate.json", `"software": "c`, `"software": "C`) },
 		"its own rows": func(b proof.Bundle) {
@@ -146,9 +144,7 @@ func (p proven) reseal(t *testing.T, run string, alter func([]ledger.Entry) []le
 
 // An aggregator and a student without any site prove nothing: neither with a run that asked nothing, nor with one
 // that continues another and asked nothing itself.
-func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testALedgerThatNoSiteSignedProvesNothing(t *testing.T, p proven) {
 	first := map[string]ledger.Entry{}
 	only := func(types ...string) func([]ledger.Entry) []ledger.Entry {
 		return func(all []ledger.Entry) (kept []ledger.Entry) {
@@ -184,9 +180,7 @@ func TestALedgerThatNoSiteSignedProvesNothing(t *testing.T) {
 }
 
 // A report that differs from the listed one is found even without signatures and without a named authority.
-func TestAReportIsCheckedWithoutSignature(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testAReportIsCheckedWithoutSignature(t *testing.T, p proven) {
 	b := maps.Clone(p.bundle)
 	s, err := proof.ParseSignatures(b["signatures.json"])
 	testkit.Must(t, err)
@@ -202,9 +196,7 @@ func TestAReportIsCheckedWithoutSignature(t *testing.T) {
 }
 
 // Even the run's own student cannot sign a different list from the one that the run was closed with.
-func TestAListIsSignedOnceARunIsClosed(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testAListIsSignedOnceARunIsClosed(t *testing.T, p proven) {
 	b := maps.Clone(p.bundle)
 	rows := strings.SplitAfter(string(b["synthetic.csv"]), "\n")
 	rows[1] = rows[2]

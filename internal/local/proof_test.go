@@ -95,6 +95,25 @@ func TestARunIsProven(t *testing.T) {
 	}
 }
 
+// One run serves for all that is altered in its proof.
+func TestForgeries(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "")
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, proven)
+	}{
+		{"the ledger has the manifest", testTheLedgerHasTheManifest},
+		{"another student does not sign for the run", testAnotherStudentDoesNotSignForTheRun},
+		{"a ledger that no site signed proves nothing", testALedgerThatNoSiteSignedProvesNothing},
+		{"a report is checked without signature", testAReportIsCheckedWithoutSignature},
+		{"a list is signed once a run is closed", testAListIsSignedOnceARunIsClosed},
+		{"tampering is found", testTamperingIsFound}, // alters the folder
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, p) })
+	}
+}
+
 // edit replaces a text in a file of a bundle once, and fails if it is missing.
 func edit(t *testing.T, b proof.Bundle, name, old, now string) {
 	t.Helper()
@@ -117,9 +136,7 @@ func (p proven) head(t *testing.T) attest.Statement {
 }
 
 // A changed bundle is detected, even if digests, lists and signatures are updated. Each finding names the file.
-func TestTamperingIsFound(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testTamperingIsFound(t *testing.T, p proven) {
 	foreign := t.TempDir()
 	testkit.Must(t, authority.Create(foreign))
 	resign := func(t *testing.T, b proof.Bundle, role certs.Role, name string, s attest.Statement) attest.Signature {
@@ -263,9 +280,7 @@ func TestTamperingIsFound(t *testing.T) {
 }
 
 // The ledger has the list that a run was closed with.
-func TestTheLedgerHasTheManifest(t *testing.T) {
-	t.Parallel()
-	p := prove(t, "")
+func testTheLedgerHasTheManifest(t *testing.T, p proven) {
 	sum := sha256.Sum256(p.bundle["manifest.json"])
 	var last struct {
 		Manifest string `json:"manifest_sha256"`

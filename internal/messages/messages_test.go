@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

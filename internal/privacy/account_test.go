@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 )
 
 // Figures of Balle and Wang's analytic Gaussian mechanism, computed by an
@@ -311,7 +312,7 @@ func TestClaimIsTheSmallestAndBelowTheFilter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		events, delta := drawEvents(t, 4), drawDelta.Draw(t, "delta")
 		price, err := Account(events, delta)
 		if err != nil {

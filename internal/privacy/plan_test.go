@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 )
 
 var (
@@ -188,7 +189,7 @@ func TestWhatIsCoveredIsWithinTheClaim(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		plan := planned(
 			Event{Kind: Laplace, Epsilon: rapid.Float64Range(0.01, 0.5).Draw(t, "laplace"), Count: 2},
 			sampled(rapid.Float64Range(0.01, 0.5).Draw(t, "rate"), rapid.Float64Range(1, 6).Draw(t, "sigma"),

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 )
 
 // within fails unless the figure lies between the truth and a little above it, and the
@@ -103,7 +103,7 @@ func TestPLDIsNeverBelow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		sampled := sampledPair{
 			rate:  math.Exp(rapid.Float64Range(math.Log(1e-4), math.Log(0.9)).Draw(t, "log rate")),
 			sigma: rapid.Float64Range(0.3, 5).Draw(t, "sigma"),
@@ -257,7 +257,7 @@ func TestPLDOfMixtures(t *testing.T) {
 		t.Skip("one thread of arithmetic, and slow with a race detector")
 	}
 	worst := 0.0
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		events := Merge(drawEvents(t, 3))
 		delta := drawDelta.Draw(t, "delta")
 		best := rdpEpsilon(events, delta)

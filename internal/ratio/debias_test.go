@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 )
 
 // latticeMoment is E exp(z x) over whole numbers z, summed up.

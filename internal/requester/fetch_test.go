@@ -83,10 +83,16 @@ func (s *relaying) ShowRun(context.Context, *conclavev1.ShowRunRequest) (*concla
 	return &conclavev1.ShowRunResponse{Run: &conclavev1.RunStatus{LedgerHead: s.head}}, nil
 }
 
+// Both tests fetch what one run gave out.
+func TestFetching(t *testing.T) {
+	b, roots, dir := gaveOut(t)
+	t.Run("what is written", func(t *testing.T) { testWhatIsWritten(t, b, roots, dir) })
+	t.Run("what comes is the run's", func(t *testing.T) { testWhatComesIsTheRuns(t, b, roots) })
+}
+
 // A bundle is written only to an unused path, and files created there meanwhile are kept. One that lacks a signature
 // is written only on request.
-func TestWhatIsWritten(t *testing.T) {
-	b, roots, dir := gaveOut(t)
+func testWhatIsWritten(t *testing.T, b proof.Bundle, roots *x509.CertPool, dir string) {
 	s := &relaying{head: proof.VerifyBundle(b, roots).Head}
 	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "here", []string{"127.0.0.1"}, time.Hour))
 	testkit.Must(t, authority.Issue(dir, certs.RoleStudent, "desk", nil, time.Hour))
@@ -162,8 +168,7 @@ func TestWhatIsWritten(t *testing.T) {
 }
 
 // A bundle must match the run by authority, name and ledger entry, or it is refused.
-func TestWhatComesIsTheRuns(t *testing.T) {
-	b, roots, _ := gaveOut(t)
+func testWhatComesIsTheRuns(t *testing.T, b proof.Bundle, roots *x509.CertPool) {
 	head := proof.VerifyBundle(b, roots).Head
 	for name, c := range map[string]struct {
 		alter     func(proof.Bundle)

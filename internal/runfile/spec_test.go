@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/pipeline/pategan"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	"github.com/conclave-dp/conclave/partition"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 )
 
 // An approval counts until its end by the site's clock. Setting the clock back does not extend it.

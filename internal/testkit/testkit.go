@@ -1,8 +1,5 @@
-// Package testkit has what the tests of several packages share: short checks, waits with a bound, and seeds.
-//
-// A test that imports it uses the same seed for its property tests in every run, or that of RAPID_SEED; see Seed. The
-// command .ci/new-seeds draws one for all property tests. It also makes garbage collection less frequent, unless GOGC
-// is set.
+// Package testkit has what the tests of several packages share: short checks and waits with a bound. It makes garbage
+// collection less frequent, unless GOGC is set. Property tests also import package draws.
 package testkit
 
 import (

@@ -12,8 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
 
@@ -135,8 +137,8 @@ func TestDecodeRefuses(t *testing.T) {
 // integers of more than 2^23 values within float32 precision.
 func TestEncodeDecodeProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 0, 10)
+		s := drawtest.Schema(t)
+		table := drawtest.Table(t, s, 0, 10)
 		e := New(s)
 		x := e.Encode(table)
 		if x.Len() != table.Len() || len(x.Features) != x.Len()*e.Width() {
@@ -162,7 +164,7 @@ func TestEncodeDecodeProperty(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Append checks that the row is valid for the schema.
-			partitiontest.AppendRow(t, back, cells, table.Unit(row))
+			drawtest.AppendRow(t, back, cells, table.Unit(row))
 			for i := range s.Columns {
 				c := &s.Columns[i]
 				want, got := table.Cells(row)[i], cells[i]

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	pq "github.com/parquet-go/parquet-go"
@@ -25,11 +24,18 @@ var codecsOf = map[format.CompressionCodec]compress.Codec{
 func squeezed(t testing.TB, e format.SchemaElement, codec format.CompressionCodec, encoding format.Encoding,
 	values, size, markers int, body string) []byte {
 	t.Helper()
-	packed, err := codecsOf[codec].Encode(nil, []byte(body[markers:]))
-	testkit.Must(t, err)
 	if size == 0 {
 		size = len(body)
 	}
+	return paged(t, e, codec, encoding, values, size, body[:markers],
+		testkit.Value(codecsOf[codec].Encode(nil, []byte(body[markers:]))))
+}
+
+// paged is squeezed for a page that is packed already, without its null markers.
+func paged(t testing.TB, e format.SchemaElement, codec format.CompressionCodec, encoding format.Encoding,
+	values, size int, nulls string, packed []byte) []byte {
+	t.Helper()
+	markers := len(nulls)
 	h := format.PageHeader{Type: format.DataPage, UncompressedPageSize: int32(size),
 		CompressedPageSize: int32(markers + len(packed))}
 	if markers == 0 {
@@ -39,7 +45,7 @@ func squeezed(t testing.TB, e format.SchemaElement, codec format.CompressionCode
 		h.Type, h.DataPageHeaderV2 = format.DataPageV2, thrift.New(format.DataPageHeaderV2{NumValues: int32(values),
 			NumRows: int32(values), Encoding: encoding, DefinitionLevelsByteLength: int32(markers)})
 	}
-	return made(t, e, codec, int64(values), header(t, h, body[:markers]+string(packed)))
+	return made(t, e, codec, int64(values), header(t, h, nulls+string(packed)))
 }
 
 const (
@@ -58,7 +64,7 @@ func packedClaims(t testing.TB) map[string][]byte {
 	text := format.SchemaElement{Type: thrift.New(format.ByteArray), RepetitionType: thrift.New(format.Required),
 		LogicalType: format.LogicalType{Value: new(format.StringType)}}
 	length := binary.LittleEndian.AppendUint32(nil, uint32(len(endless)))
-	bomb := strings.Repeat("\x00", 64<<20)
+	bomb := make([]byte, 64<<20)
 	files := map[string][]byte{}
 	for codec := range codecsOf {
 		of := func(name string, e format.SchemaElement, encoding format.Encoding, values, size, markers int,
@@ -80,8 +86,10 @@ func packedClaims(t testing.TB) map[string][]byte {
 		of("long prefixes", text, format.DeltaByteArray, 2, 0, 0,
 			"\x80\x01\x04\x02\x80\x80\x80\x80\x08\x00\x00\x00\x00\x00"+"\x80\x01\x04\x02\x00\x00\x00\x00\x00\x00")
 		if codec != format.Uncompressed {
-			of("a bomb", number, format.Plain, 2, 8, 0, bomb)
-			of("a bomb of version 2", maybe, format.Plain, 2, 10, 2, "\x04\x01"+bomb)
+			packed := testkit.Value(codecsOf[codec].Encode(nil, bomb))
+			files[fmt.Sprint("a bomb in ", codec)] = paged(t, number, codec, format.Plain, 2, 8, "", packed)
+			files[fmt.Sprint("a bomb of version 2 in ", codec)] = paged(t, maybe, codec, format.Plain, 2, 10,
+				"\x04\x01", packed)
 			of("less than it says", number, format.Plain, 4, 16, 0, "12345678")
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,8 +112,19 @@ func header(t testing.TB, h format.PageHeader, body string) []byte {
 	return append(raw, body...)
 }
 
-// hostile returns files that claim more than they have.
+// hostile returns files that claim more than they have. They are made once.
 func hostile(t testing.TB) map[string][]byte {
+	t.Helper()
+	claims.Do(func() { claims.files = makeHostile(t) })
+	return claims.files
+}
+
+var claims struct {
+	sync.Once
+	files map[string][]byte
+}
+
+func makeHostile(t testing.TB) map[string][]byte {
 	const huge = 1<<31 - 1
 	number := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Required)}
 	maybe := format.SchemaElement{Type: thrift.New(format.Int32), RepetitionType: thrift.New(format.Optional)}

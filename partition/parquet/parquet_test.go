@@ -15,13 +15,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // All sorts of columns, encodings, codecs and page versions are restored as texts.
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		b, kinds, want := drawFile(t)
 		f, got, err := readAll(b, -1)
 		if err != nil {

@@ -1,3 +1,4 @@
+// Package partitiontest has schemas, tables and files for tests of packages that read tables.
 package partitiontest
 
 import (

@@ -11,8 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 )
 
 func manifestOf(t rapid.TB, table *partition.Table, unit string) *partition.Manifest {
@@ -41,8 +43,8 @@ func sameManifests(t rapid.TB, want, got *partition.Table) {
 // rows the same table.
 func TestEverySourceGivesTheTable(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 1, 20)
+		s := drawtest.Schema(t)
+		table := drawtest.Table(t, s, 1, 20)
 		csv := written(t, table)
 		read, err := DecodeCSV(s, strings.NewReader(csv), "t.csv", Options{})
 		if err != nil {

@@ -6,6 +6,9 @@ import (
 	"io"
 )
 
+// firstBytes is the size of the first buffer; most files are smaller than chunkBytes.
+const firstBytes = 1 << 16
+
 // Tests set smaller values.
 var (
 	// chunkBytes is the number of bytes that a goroutine reads at a time.
@@ -25,7 +28,9 @@ type chunks struct {
 	end    error // why the text ended; io.EOF at its end
 }
 
-func newChunks(r io.Reader) *chunks { return &chunks{from: r, buffer: make([]byte, chunkBytes)} }
+func newChunks(r io.Reader) *chunks {
+	return &chunks{from: r, buffer: make([]byte, min(firstBytes, chunkBytes))}
+}
 
 // next returns the next piece, or why the text ended: io.EOF, errLongRecord, or a read error.
 func (c *chunks) next() (string, error) {
@@ -34,6 +39,9 @@ func (c *chunks) next() (string, error) {
 			var n int
 			n, c.end = c.from.Read(c.buffer[c.have:])
 			c.have += n
+			if c.end == nil && c.have == len(c.buffer) && c.have < chunkBytes {
+				c.buffer = append(c.buffer, make([]byte, min(len(c.buffer), chunkBytes-len(c.buffer)))...)
+			}
 		}
 		cut := lastRecordEnd(c.buffer[:c.have])
 		if errors.Is(c.end, io.EOF) {

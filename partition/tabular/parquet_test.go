@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 )
 
 // parquetColumn is how a test writes a column: its node, and a cell's value, of an
@@ -133,8 +134,8 @@ func TestParquetDatesAndIdentifiers(t *testing.T) {
 // whichever types hold them.
 func TestParquetIsTheSameAsCSV(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		s := partitiontest.DrawSchema(t)
-		table := partitiontest.DrawTable(t, s, 1, 30)
+		s := drawtest.Schema(t)
+		table := drawtest.Table(t, s, 1, 30)
 		columns := map[string]parquetColumn{}
 		for i := range s.Columns {
 			c := &s.Columns[i]

@@ -10,12 +10,13 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 )
 
 func TestTablesInParquetComeBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := partitiontest.DrawSchema(rt)
-		want := partitiontest.DrawTable(rt, s, 1, 20)
+		s := drawtest.Schema(rt)
+		want := drawtest.Table(rt, s, 1, 20)
 		var b bytes.Buffer
 		testkit.Must(t, Write(&b, Parquet, want, nil))
 		got, err := DecodeParquet(s, bytes.NewReader(b.Bytes()), int64(b.Len()), "t.parquet", Options{})

@@ -23,6 +23,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 )
 
 // streamed reads a table by a stream, in the order of its source.
@@ -145,8 +146,8 @@ func TestStreamsAreTheirTables(tb *testing.T) {
 	root := tb.TempDir()
 	rapid.Check(tb, func(t *rapid.T) {
 		chunkBytes, blockRows = rapid.IntRange(16, 400).Draw(t, "chunk"), rapid.IntRange(1, 9).Draw(t, "block")
-		s := partitiontest.DrawSchema(t)
-		header, rows := partitiontest.Texts(partitiontest.DrawTable(t, s, 1, 40))
+		s := drawtest.Schema(t)
+		header, rows := partitiontest.Texts(drawtest.Table(t, s, 1, 40))
 		for range rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "wrong cells") {
 			row := rows[rapid.IntRange(0, len(rows)-1).Draw(t, "row")]
 			row[rapid.IntRange(0, len(header)-1).Draw(t, "column")] =

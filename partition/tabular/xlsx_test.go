@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 )
 
 // workbook has sheets named S1, S2 and so on, with rows of texts; a text that begins with < is a whole cell.
@@ -57,8 +58,8 @@ func workbook(t testing.TB, sheets ...[][]string) string {
 
 func TestAWorkbookIsTheSameTable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := partitiontest.DrawSchema(rt)
-		want := partitiontest.DrawTable(rt, s, 1, 8)
+		s := drawtest.Schema(rt)
+		want := drawtest.Table(rt, s, 1, 8)
 		header, rows := partitiontest.Texts(want)
 		empty := false
 		for _, row := range rows {

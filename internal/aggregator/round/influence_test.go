@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/aggregator/shape"
 	"github.com/conclave-dp/conclave/internal/aggregator/spec"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 

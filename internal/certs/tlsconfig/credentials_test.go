@@ -27,6 +27,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 )
 
 // listed are the files of an identity with the authority's list.
@@ -314,7 +315,7 @@ func TestTheListIsWhatWasRevoked(t *testing.T) {
 	testkit.Must(t, authority.Issue(dir, certs.RoleAggregator, "agg", []string{"h"}, time.Hour))
 	register := filepath.Join(dir, "issued.jsonl")
 	registered := testkit.Value(os.ReadFile(register))
-	testkit.Costly(t, func(t *rapid.T) {
+	draws.Costly(t, func(t *rapid.T) {
 		if err := errors.Join(os.WriteFile(register, registered, 0o600),
 			os.Remove(certs.RevokedFile(dir))); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/conclave-dp/conclave/bench/figures"
 	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/local"
+	"github.com/conclave-dp/conclave/internal/runfile"
 )
 
 func benchCommand() *cobra.Command {
@@ -52,6 +54,10 @@ func runPapers(ctx context.Context, name string, o figures.Options, format strin
 		return cli.Misuse("--table: %v", err)
 	}
 	o.Watch = func(text string) { fmt.Fprintln(os.Stderr, text) }
+	o.Train = func(ctx context.Context, spec *runfile.Spec, out string, coin bool) error {
+		_, err := local.Run(ctx, spec, local.Options{Out: out, Coin: coin})
+		return err
+	}
 	result, err := figures.Run(ctx, table, o)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "interrupted; a table cannot be resumed, start it again or choose --sets")

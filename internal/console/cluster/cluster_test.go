@@ -17,10 +17,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/console/consoletest"
-	"github.com/conclave-dp/conclave/internal/local"
-	"github.com/conclave-dp/conclave/internal/runfile"
+	"github.com/conclave-dp/conclave/internal/ledger"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/student"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 )
 
@@ -185,33 +186,40 @@ func TestARunWhoseNameIsAPath(t *testing.T) {
 	}
 }
 
-// aLedger is the ledger of a small run.
-func aLedger(t *testing.T) []byte {
+// aLedger has the lines of a ledger with one run, which released a class share.
+func aLedger(t *testing.T) (lines [][]byte) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "console") // short, for the Unix socket below it
+	share := privacy.Event{Kind: privacy.Laplace, Epsilon: 0.1}
+	price, err := privacy.Running([]privacy.Event{share.Times(1)}, 1e-5)
 	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	for name, text := range map[string]string{
-		"rows.csv": "age,label\n" + strings.Repeat("30,0\n40,1\n", 30),
-		"schema.yaml": "name: tiny\nlabel: label\ncolumns:\n  - {name: age, kind: integer, lower: 0, upper: 120}\n" +
-			"  - {name: label, kind: binary}\n",
-		"run.yaml": "name: small\nschema: schema.yaml\nteachers: 2\nrelease: {rows: 20}\n" +
-			"privacy: {epsilon: 1, delta: 1e-3}\ndata: [{site: s, file: rows.csv}]\n" +
-			"pipeline: marginals\nevaluate: {hold_out: 0}\n",
+	spent, budget, sum := price.Epsilon, &privacy.Budget{Epsilon: 1, Delta: 1e-5}, strings.Repeat("0a", 32)
+	var previous *ledger.Entry
+	for _, e := range []ledger.Entry{
+		{Type: ledger.EntryOpen, Opening: ledger.Opening{
+			Budget: budget, Unit: partition.UnitRecord, Neighbouring: "add-or-remove-one-unit",
+		}},
+		{Type: ledger.EntryRun, Run: "small", Opening: ledger.Opening{
+			Budget: budget, Plan: privacy.Plan{{Kind: "class-counts", Mechanism: share}},
+			Facts: &ledger.Facts{Student: "ada", Pipeline: "pategan", SchemaSHA256: sum, Teachers: 4},
+		}},
+		{Type: ledger.EntryRoster, Run: "small", Roster: []ledger.Site{{Site: "north", Nodes: 1, Teachers: 4}}},
+		{Type: ledger.EntryRelease, Run: "small", Round: new(uint64), Planned: new(int), Kind: "class-counts",
+			Charge: ledger.Charge{Events: []privacy.Event{share.Times(1)}, Queries: 1, Answered: 1,
+				EpsilonSpent: spent, ReleaseSHA256: sum}},
+		{Type: ledger.EntryClose, Run: "small", Charge: ledger.Charge{EpsilonSpent: spent}},
 	} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		if e.Dataset = consoletest.Dataset; e.Type != ledger.EntryRelease {
+			e.Day = "2026-03-01"
+		}
+		testkit.Must(t, e.Seal(previous))
+		lines, previous = append(lines, testkit.Value(e.Canonical())), &e
 	}
-	spec, err := runfile.Load(filepath.Join(dir, "run.yaml"))
-	testkit.Must(t, err)
-	out := filepath.Join(dir, "out")
-	_, err = local.Run(t.Context(), spec, local.Options{Out: out})
-	testkit.Must(t, err)
-	return testkit.Read(t, filepath.Join(out, "ledger.jsonl"))
+	return lines
 }
 
 // The ledger is verified as by the command, and problems are shown.
 func TestLedger(t *testing.T) {
-	lines := bytes.Split(bytes.TrimSpace(aLedger(t)), []byte("\n"))
+	lines := aLedger(t)
 	from := consoletest.New(2, 5)
 	from.Lines = lines
 	b := open(t, certs.RoleOperator, "olga", from, "")

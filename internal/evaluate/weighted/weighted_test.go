@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/evaluate/measure"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 )
 
 // world is rows with whole weights, some of them 0, and the same rows repeated as their weights say.

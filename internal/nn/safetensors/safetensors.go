@@ -193,6 +193,9 @@ func Floats(b []byte) ([]float32, error) {
 	return x, nil
 }
 
+// bufferBytes is the size of a file's buffer. A checkpoint of each round is saved, and most are small.
+const bufferBytes = 1 << 16
+
 // Save writes a safetensors file so that a crash leaves the old or the
 // new one, never a part.
 func Save(path string, t *Set) (err error) {
@@ -207,7 +210,7 @@ func Save(path string, t *Set) (err error) {
 			err = fmt.Errorf("safetensors: save tensors to %s: %w", path, err)
 		}
 	}()
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := bufio.NewWriterSize(f, bufferBytes)
 	if err := Write(w, t); err != nil {
 		return err
 	}
@@ -238,7 +241,7 @@ func Load(path string) (*Set, error) {
 		return nil, fmt.Errorf("safetensors: load tensors: %w", err)
 	}
 	defer f.Close()
-	t, err := Read(bufio.NewReaderSize(f, 1<<20))
+	t, err := Read(bufio.NewReaderSize(f, bufferBytes))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -16,10 +16,11 @@ import (
 	"github.com/conclave-dp/conclave/internal/question"
 	"github.com/conclave-dp/conclave/internal/question/questiontest"
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/internal/testkit/draws"
 	"github.com/conclave-dp/conclave/internal/testkit/pgserver"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/encode"
-	"github.com/conclave-dp/conclave/partition/partitiontest"
+	"github.com/conclave-dp/conclave/partition/partitiontest/drawtest"
 	"github.com/conclave-dp/conclave/partition/postgres"
 	"github.com/conclave-dp/conclave/partition/tabular"
 )
@@ -36,9 +37,9 @@ func TestADatabaseThatCounts(t *testing.T) {
 func countsTheSame(t *testing.T, server *pgserver.Server) {
 	config := postgres.Config{DSNEnv: "PUSHED_DSN", Query: "select * from drawn -- all of it", Timeout: time.Minute}
 	counted, refused := 0, 0
-	testkit.Costly(t, func(rt *rapid.T) { // it connects a dozen times
-		schema := partitiontest.DrawSchema(rt)
-		table := partitiontest.DrawTable(rt, schema, 1, 40)
+	draws.Costly(t, func(rt *rapid.T) { // it connects a dozen times
+		schema := drawtest.Schema(rt)
+		table := drawtest.Table(rt, schema, 1, 40)
 		atBorders(rt, table)
 		var csv bytes.Buffer
 		if err := tabular.WriteCSV(&csv, table); err != nil {
@@ -218,7 +219,7 @@ func drawQuestion(t *rapid.T, schema *partition.Schema) *asked {
 // Cells have one value, except near their borders.
 func TestNearBorders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		schema := partitiontest.DrawSchema(rt)
+		schema := drawtest.Schema(rt)
 		encoder := encode.New(schema)
 		for _, at := range learnedColumns(schema) {
 			c := &schema.Columns[at]

@@ -35,7 +35,7 @@ type features struct {
 // scratch is memory of a call.
 type scratch struct {
 	arg, sine, cosine, by, slope []float32 // [records, count] each; by is the derivative of the distance
-	columns, sums                []float32 // of mean
+	sums                         []float32 // of mean
 }
 
 // maxColumns is the largest number of columns of a feature.
@@ -143,11 +143,21 @@ func spreads(x []float32, width int) []float64 {
 // [classes, count]; weights of a class should add up to 1.
 func (f *features) mean(out, x []float32, classes []int, weights []float32) {
 	n, classCount := len(classes), len(out)/f.count
-	f.cosine, f.columns = room(f.cosine, n*f.count), room(f.columns, (n+chunk-1)/chunk*chunk*(f.width+1+classCount))
 	f.sums = room(f.sums, (n+chunk-1)/chunk*len(out))
+	var spare sync.Pool // memory for a chunk
 	eachChunk(n, func(lo, hi int) {
-		m, values, own := hi-lo, f.cosine[lo*f.count:hi*f.count], f.columns[lo*(f.width+1+classCount):]
-		columns, by := own[:m*(f.width+1)], own[m*(f.width+1):m*(f.width+1+classCount)]
+		own, _ := spare.Get().(*[]float32)
+		if own == nil {
+			fresh := make([]float32, chunk*(f.count+f.width+1+classCount))
+			own = &fresh
+		}
+		defer spare.Put(own)
+		m, rest := hi-lo, *own
+		take := func(n int) (part []float32) {
+			part, rest = rest[:n], rest[n:]
+			return part
+		}
+		values, columns, by := take(m*f.count), take(m*(f.width+1)), take(m*classCount)
 		f.transpose(columns, x[lo*f.width:hi*f.width], m)
 		f.projectColumns(values, columns, m)
 		vector.Cosine(values, values)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
 )

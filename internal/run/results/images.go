@@ -83,13 +83,23 @@ const samplesPerClass = 10
 // samplesOf draws a contact sheet that fits in a report, with fewer samples of a class if images are large. Even
 // one sample of each class may be too large.
 func samplesOf(x *idx.Images, schema *partition.Schema) ([]byte, error) {
-	for n := samplesPerClass; ; n /= 2 {
+	for n := min(samplesPerClass, mostOfAClass(x)); ; n /= 2 {
 		sheet, err := picture.ContactSheet(x, len(schema.Classes()), n)
 		tooLarge := errors.Is(err, picture.ErrSheetTooLarge) || err == nil && len(sheet) > picture.MaxSheetBytes
-		if !tooLarge || n == 1 {
+		if !tooLarge || n <= 1 {
 			return sheet, err
 		}
 	}
+}
+
+// mostOfAClass is the number of images of the largest class.
+func mostOfAClass(x *idx.Images) (most int) {
+	count := map[int]int{}
+	for _, class := range x.Classes {
+		count[class]++
+		most = max(most, count[class])
+	}
+	return most
 }
 
 // fillImages is fillPage for images: pixels have no histograms worth a look.

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ type Server struct {
 	DSN  string // without TLS
 	Port int
 	CA   string // path of its certificate's authority; the certificate names only 127.0.0.1
+
+	mu   sync.Mutex
+	conn *pgconn.PgConn // of Exec and CopyCSV; to start a process for each takes longer than most statements
 }
 
 // Start starts a server in a folder of the test and stops it at the test's end. It listens only on the loopback, with
@@ -90,7 +94,8 @@ func Start(t testing.TB) *Server {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := pgconn.Connect(context.Background(), s.DSN)
 		if err == nil {
-			testkit.Must(t, conn.Close(context.Background()))
+			s.conn = conn
+			t.Cleanup(func() { _ = s.conn.Close(context.Background()) }) // before the server ends
 			return s
 		}
 		select {
@@ -146,10 +151,14 @@ func (s *Server) CopyCSV(t testing.TB, table string, csv io.Reader) {
 
 func (s *Server) with(t testing.TB, do func(*pgconn.PgConn)) {
 	t.Helper()
-	conn, err := pgconn.Connect(context.Background(), s.DSN)
-	testkit.Must(t, err)
-	defer func() { testkit.Must(t, conn.Close(context.Background())) }()
-	do(conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn.IsClosed() {
+		conn, err := pgconn.Connect(context.Background(), s.DSN)
+		testkit.Must(t, err)
+		s.conn = conn
+	}
+	do(s.conn)
 }
 
 // binaries is the folder of the newest installed server, or empty.

@@ -1,13 +1,18 @@
-package testkit
+// Package draws fixes the seed of property tests: a test that imports it uses the same seed in every run, or that of
+// RAPID_SEED. The command .ci/new-seeds draws one for all property tests.
+//
+// It is not part of testkit, because package rapid makes every test binary that links it a fifth larger.
+package draws
 
 import (
 	"flag"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
 
 	"pgregory.net/rapid" // defines the flags
+
+	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
 // seedVariable is read by rapid as well.
@@ -25,19 +30,6 @@ func init() {
 	}
 }
 
-// Seed returns the seed for random draws without rapid: the seed of rapid's property tests, or a new one if they use
-// new ones. It logs the command that repeats it.
-func Seed(t testing.TB) uint64 {
-	t.Helper()
-	seed, err := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
-	Must(t, err)
-	for seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to draw the same again: %s=%d", seedVariable, seed)
-	return seed
-}
-
 // Costly checks a property whose draws take long. With the fixed seed, which draws the same in every run, it takes a
 // tenth of the draws; with any other seed all.
 func Costly(t *testing.T, property func(*rapid.T)) {
@@ -46,9 +38,9 @@ func Costly(t *testing.T, property func(*rapid.T)) {
 		checks := flag.Lookup("rapid.checks").Value
 		all := checks.String()
 		n, err := strconv.Atoi(all)
-		Must(t, err)
-		Must(t, checks.Set(strconv.Itoa((n+9)/10)))
-		defer func() { Must(t, checks.Set(all)) }()
+		testkit.Must(t, err)
+		testkit.Must(t, checks.Set(strconv.Itoa((n+9)/10)))
+		defer func() { testkit.Must(t, checks.Set(all)) }()
 	}
 	rapid.Check(t, property)
 }

@@ -1,5 +1,5 @@
-// Package partitiontest has schemas, tables and files for tests of packages that read tables.
-package partitiontest
+// Package drawtest draws schemas and tables for property tests.
+package drawtest
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// DrawSchema draws a schema with every sort of column and parses its YAML.
-func DrawSchema(t *rapid.T) *partition.Schema {
+// Schema draws a schema with every sort of column and parses its YAML.
+func Schema(t *rapid.T) *partition.Schema {
 	var b strings.Builder
 	label := rapid.SampledFrom([]string{"none", "binary", "categorical", "number", "date", "code"}).Draw(t, "label")
 	if label != "none" {
@@ -90,8 +90,8 @@ func drawDates(t *rapid.T, b *strings.Builder, kind string) {
 	}
 }
 
-// DrawTable draws a table with from to most rows, some of them equal.
-func DrawTable(t *rapid.T, s *partition.Schema, from, most int) *partition.Table {
+// Table draws a table with from to most rows, some of them equal.
+func Table(t *rapid.T, s *partition.Schema, from, most int) *partition.Table {
 	table := partition.NewTable(s)
 	for n := rapid.IntRange(from, most).Draw(t, "rows"); n > 0; n-- {
 		if table.Len() > 0 && rapid.IntRange(0, 3).Draw(t, "repeat") == 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -44,7 +46,7 @@ func TestTutorial(t *testing.T) {
 				for _, w := range word.FindAllString(line, -1)[1:] {
 					args = append(args, strings.Trim(w, `"`))
 				}
-				code, stdout, stderr := called(dir, args)
+				code, stdout, stderr := clitest.Call(conclave.Command(), dir, args...)
 				if code != 0 {
 					t.Fatalf("%s ended with %d:\n%s", line, code, stderr)
 				}

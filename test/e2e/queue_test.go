@@ -43,11 +43,15 @@ func (c *cluster) startWorker(name, out string) *process {
 	return w
 }
 
-// conclaveRun runs "conclave run" and returns its output and exit code.
+// conclaveRun runs "conclave run" and returns its output and exit code. One that watches waits, so it has a process.
 func (c *cluster) conclaveRun(command string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	config := c.studentFile("", "out", settings{"run": ""})
-	return run(c.t, binary("conclave"), append([]string{"run", command, "--config", config}, args...)...)
+	args = append([]string{"run", command, "--config", config}, args...)
+	if command == "watch" {
+		return run(c.t, binary("conclave"), args...)
+	}
+	return called("conclave", args...)
 }
 
 func (c *cluster) submit(j job, args ...string) {
@@ -141,7 +145,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a run that was cancelled has a certificate")
 	}
 	folder := filepath.Join(c.out("worker"), "second")
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger",
+	if _, stderr, code := called("conclave", "ledger", "verify", "--ledger",
 		filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
 		t.Errorf("ledger verify: %d, %s", code, stderr)
 	}
@@ -156,7 +160,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("fetch again: exit code %d, %q", code, stderr)
 	}
 	packed := filepath.Join(c.dir, "packed.zip")
-	if _, stderr, code := run(t, binary("conclave"), "bundle", "--from", folder, "--out", packed); code != 0 ||
+	if _, stderr, code := called("conclave", "bundle", "--from", folder, "--out", packed); code != 0 ||
 		!bytes.Equal(testkit.Read(t, packed), testkit.Read(t, fetched)) {
 		t.Errorf("what came is not what conclave bundle packs: %d, %q", code, stderr)
 	}
@@ -175,7 +179,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is that of a finished run, with its run.yaml, for later stages.
-	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out",
+	if _, stderr, code := called("conclave", "post", "--from", folder, "--stage", "drs", "--out",
 		c.out("drs")); code != 0 {
 		t.Errorf("conclave post: %d, %s", code, stderr)
 	}

@@ -29,7 +29,7 @@ func newAuthority(t *testing.T, c *cluster) issuer {
 // conclave runs a command that must succeed.
 func (a issuer) conclave(args ...string) string {
 	a.t.Helper()
-	stdout, stderr, code := run(a.t, binary("conclave"), args...)
+	stdout, stderr, code := called("conclave", args...)
 	if code != 0 {
 		a.t.Fatalf("conclave %v: exit code %d: %s", args, code, stderr)
 	}

@@ -54,7 +54,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
 	c.slowDown()
-	j := job{name: "limited", rounds: 30, quorum: 0.5}
+	j := job{name: "limited", rounds: 16, quorum: 0.5}
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
 

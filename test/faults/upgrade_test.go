@@ -140,9 +140,13 @@ func replaced(to io.Writer, from io.Reader, old, new string) (found bool, err er
 	for {
 		n, err := io.ReadFull(from, piece[held:])
 		all := piece[:held+n]
-		for at := bytes.Index(all, []byte(old)); at >= 0; at = bytes.Index(all, []byte(old)) {
+		for rest := all; ; {
+			at := bytes.Index(rest, []byte(old))
+			if at < 0 {
+				break
+			}
 			found = true
-			copy(all[at:], new)
+			rest = rest[at+copy(rest[at:], new):]
 		}
 		over := err == io.EOF || err == io.ErrUnexpectedEOF
 		if held = min(len(old)-1, len(all)); over { // the rest may begin the text

@@ -2,6 +2,9 @@
 // noise, and charges every answer to the ledger in etcd.
 package main
 
-import "github.com/conclave-dp/conclave/internal/cli"
+import (
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/cli/programs/aggregator"
+)
 
-func main() { cli.Main(command()) }
+func main() { cli.Main(aggregator.Command()) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -61,7 +63,7 @@ func TestBlocksOfPagesRun(t *testing.T) {
 					}
 					c := exec.Command("bash", "-euo", "pipefail", "-c",
 						exitCode.ReplaceAllString(lines, "code=0; $1 || code=$$?; test $$code = $2"))
-					c.Dir, c.Env = dir, append(os.Environ(), stateHome+"="+state, "RUN="+finished())
+					c.Dir, c.Env = dir, append(os.Environ(), clitest.StateHome+"="+state, "RUN="+finished())
 					said, err := c.CombinedOutput()
 					if err != nil {
 						t.Fatalf("%v:\n%s%s", err, lines, said)
@@ -93,7 +95,8 @@ func typed(t *testing.T, dir, state, lines string) (printed string) {
 		if m := exitCode.FindStringSubmatch(line); m != nil {
 			want = testkit.Value(strconv.Atoi(m[2]))
 		}
-		code, stdout, stderr := called(dir, state, arguments(comment.ReplaceAllString(line, "")))
+		code, stdout, stderr := clitest.Call(conclave.Command(), clitest.At{Folder: dir, State: state},
+			arguments(comment.ReplaceAllString(line, ""))...)
 		if code != want {
 			t.Fatalf("%s ended with code %d:\n%s%s", line, code, stdout, stderr)
 		}

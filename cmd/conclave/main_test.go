@@ -22,6 +22,8 @@ import (
 
 	"github.com/conclave-dp/conclave/examples/flchain"
 	"github.com/conclave-dp/conclave/internal/certs"
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/ledger"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipeline"
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("EXAMPLE", example)
-			e.Setenv(stateHome, filepath.Join(e.WorkDir, ".state"))
+			e.Setenv(clitest.StateHome, filepath.Join(e.WorkDir, ".state"))
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -68,7 +70,7 @@ func TestScripts(t *testing.T) {
 			"finished": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(finished())))
 			},
-			"call":    call,
+			"call":    clitest.Script(conclave.Command),
 			"edit":    edit,
 			"rechain": rechain,
 			"relist":  relist,
@@ -86,7 +88,7 @@ func TestScripts(t *testing.T) {
 func interruptedReport(t *testing.T, finished, example string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := command()
+	c := conclave.Command()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs([]string{"report", "--from", finished, "--out", filepath.Join(t.TempDir(), "out"),
 		"--test", filepath.Join(example, "test.csv.gz")})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -32,7 +34,7 @@ func TestReadmeOwnTable(t *testing.T) {
 		t.Fatalf("the block begins with %q", lines[0])
 	}
 	dir := t.TempDir()
-	state := filepath.Join(t.TempDir(), "state")
+	at := clitest.At{Folder: dir, State: filepath.Join(t.TempDir(), "state")}
 	rows := "age,sex,ward,score,died\n"
 	for i := range 5000 {
 		rows += fmt.Sprintf("%d,%c,%s,%d.5,%d\n", 30+i%60, "FM"[i%2], []string{"A", "B", "S"}[i%3], i%9, i%60/45)
@@ -42,7 +44,7 @@ func TestReadmeOwnTable(t *testing.T) {
 	for i, line := range lines[1 : len(lines)-1] {
 		command, _, _ := strings.Cut(line, "#")
 		args, isOurs := strings.CutPrefix(command, "bin/conclave ")
-		code, stdout, stderr := called(dir, state, strings.Fields(args))
+		code, stdout, stderr := clitest.Call(conclave.Command(), at, strings.Fields(args)...)
 		if !isOurs || code != 0 {
 			t.Fatalf("%q ended with %d:\n%s%s", line, code, stdout, stderr)
 		}
@@ -50,7 +52,8 @@ func TestReadmeOwnTable(t *testing.T) {
 			continue
 		}
 		proposed := string(testkit.Read(t, schema))
-		code, _, stderr = called(dir, state, strings.Fields("schema check --schema schema.yaml patients.csv"))
+		code, _, stderr = clitest.Call(conclave.Command(), at,
+			strings.Fields("schema check --schema schema.yaml patients.csv")...)
 		if code != 1 || !strings.Contains(stderr, "TODO") {
 			t.Errorf("a schema with TODO is checked with %d: %s", code, stderr)
 		}

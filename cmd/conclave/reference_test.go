@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/pate"
 	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/internal/testkit"
@@ -82,8 +84,8 @@ func TestReferenceFiguresByCommand(t *testing.T) {
 		text, err := json.Marshal([]any{event})
 		testkit.Must(t, err)
 		testkit.Must(t, os.WriteFile(file, text, 0o644))
-		code, said, stderr := called(".", t.TempDir(), []string{"privacy", "account", "--events", file, "--delta",
-			strconv.FormatFloat(delta, 'g', -1, 64), "--format", "json"})
+		code, said, stderr := clitest.Call(conclave.Command(), clitest.At{State: t.TempDir()}, "privacy", "account",
+			"--events", file, "--delta", strconv.FormatFloat(delta, 'g', -1, 64), "--format", "json")
 		if code != 0 {
 			t.Fatalf("%s: %s", text, stderr)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
 	"github.com/conclave-dp/conclave/partition/partitiontest"
@@ -27,7 +29,7 @@ func TestTutorial(t *testing.T) {
 	}
 	dir, example := t.TempDir(), os.DirFS(filepath.Join("..", "..", "examples", "hospital"))
 	testkit.Must(t, os.CopyFS(dir, example))
-	state := filepath.Join(t.TempDir(), "state")
+	where := clitest.At{Folder: dir, State: filepath.Join(t.TempDir(), "state")}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if got := testkit.Read(t, at("hospital.csv")); string(got) != string(partitiontest.Hospital(1000)) {
 		t.Error("hospital.csv is not what partitiontest.Hospital makes")
@@ -40,7 +42,7 @@ func TestTutorial(t *testing.T) {
 			switch b[1] {
 			case "sh":
 				commands++
-				code, stdout, stderr := called(dir, state, arguments(line))
+				code, stdout, stderr := clitest.Call(conclave.Command(), where, arguments(line)...)
 				if code != 0 {
 					t.Fatalf("%s ended with %d:\n%s", line, code, stderr)
 				}

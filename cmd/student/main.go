@@ -3,6 +3,9 @@
 // runs from the aggregator's queue until it is stopped.
 package main
 
-import "github.com/conclave-dp/conclave/internal/cli"
+import (
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/cli/programs/student"
+)
 
-func main() { cli.Main(command()) }
+func main() { cli.Main(student.Command()) }

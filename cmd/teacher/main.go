@@ -3,6 +3,9 @@
 // asked.
 package main
 
-import "github.com/conclave-dp/conclave/internal/cli"
+import (
+	"github.com/conclave-dp/conclave/internal/cli"
+	"github.com/conclave-dp/conclave/internal/cli/programs/teacher"
+)
 
-func main() { cli.Main(command()) }
+func main() { cli.Main(teacher.Command()) }

@@ -47,7 +47,7 @@ func TestNobodyPaysBeforeAllSitesHaveDecided(t *testing.T) {
 
 	teacher := func(site, command, name string, args ...string) {
 		t.Helper()
-		_, stderr, code := run(t, binary("teacher"), append([]string{command, name, "--config", files[site]},
+		_, stderr, code := called("teacher", append([]string{command, name, "--config", files[site]},
 			args...)...)
 		if code != 0 {
 			t.Fatalf("teacher %s %s: %d %s", command, name, code, stderr)

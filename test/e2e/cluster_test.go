@@ -184,8 +184,9 @@ func awaitRound(aggregator *process, round uint64) {
 	aggregator.awaitLog("released", func(l clustertest.Line) bool { return l.Round >= round })
 }
 
-// pace is the delay of a message between a student and an aggregator, in clusters whose runs must last.
-const pace = 40 * time.Millisecond
+// pace is the delay of a message between a student and an aggregator, in clusters whose runs must last. Rounds cost
+// time of processors, and waiting does not: few slow ones last as long as many.
+const pace = 100 * time.Millisecond
 
 // slowDown gives the students configured from now on a slow connection to the aggregators, so that a run lasts until
 // the test has acted in its middle.

@@ -66,7 +66,7 @@ func TestAggregatorKilledAtRandomMoments(t *testing.T) {
 	auditor, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "random-kills", rounds: 2*kills + 20, quorum: 0.9} // many are left after the last kill
+	j := job{name: "random-kills", rounds: 2*kills + 8, quorum: 0.9} // some are left after the last kill
 	runFile, out, outBeside := c.runFile(j), c.out(j.name), c.out(j.name+"-beside")
 	student := c.startStudent(c.studentFile(runFile, out))
 	beside := c.startStudent(c.studentFile(runFile, outBeside))

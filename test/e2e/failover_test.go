@@ -54,7 +54,7 @@ func TestFailover(t *testing.T) {
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
 	c.slowDown()
-	j := job{name: "failover", rounds: 20 + 6**failovers, quorum: 1}
+	j := job{name: "failover", rounds: 8 + 3**failovers, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, defaults))
 

@@ -7,8 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +42,11 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	testkit.WaitTogether()
+	for _, setting := range os.Environ() { // commands in this process read theirs
+		if name, _, _ := strings.Cut(setting, "="); strings.HasPrefix(name, "CONCLAVE_") {
+			os.Unsetenv(name)
+		}
+	}
 	dir, err := os.MkdirTemp("", "e2e")
 	if err == nil {
 		err = prepare(dir)
@@ -57,8 +65,7 @@ func binary(name string) string { return filepath.Join(built.dir, "bin", name) }
 
 func prepare(dir string) error {
 	built.dir = dir
-	programs := []string{"aggregator", "teacher", "student", "conclave"}
-	if err := testkit.Programs(filepath.Join(dir, "bin"), programs); err != nil {
+	if err := testkit.Programs(filepath.Join(dir, "bin"), slices.Collect(maps.Keys(programs))); err != nil {
 		return err
 	}
 	if err := splitExample(); err != nil {

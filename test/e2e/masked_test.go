@@ -15,7 +15,7 @@ import (
 // fingerprint is the fingerprint of a site's key, as shown by its certificate.
 func fingerprint(t *testing.T, site string) string {
 	t.Helper()
-	out, stderr, code := run(t, binary("conclave"), "certs", "fingerprint",
+	out, stderr, code := called("conclave", "certs", "fingerprint",
 		certs.IssuedFiles(built.certs, certs.RoleNode, site).Cert)
 	identity, key, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	if code != 0 || identity != fmt.Sprintf("node %q", site) {
@@ -47,7 +47,7 @@ func TestAMaskedRun(t *testing.T) {
 			fingerprint(t, "north"), fingerprint(t, "south")),
 	}}
 	runFile, out := c.runFile(j), c.out(j.name)
-	if said, stderr, code := run(t, binary("conclave"), "privacy", "plan", "--run", runFile); code != 0 ||
+	if said, stderr, code := called("conclave", "privacy", "plan", "--run", runFile); code != 0 ||
 		!strings.Contains(said, "masked sums of 2 sites; up to 1 of them may collude") ||
 		!strings.Contains(said, "noise factor 1.41: ") {
 		t.Errorf("conclave privacy plan: %d %s%s", code, said, stderr)
@@ -64,7 +64,7 @@ func TestAMaskedRun(t *testing.T) {
 		return student.said("north/0 waits for approval at site north")
 	})
 	for _, args := range [][]string{{"runs", "--config", file, j.name}, {"approve", "--config", file, j.name}} {
-		said, stderr, code := run(t, binary("teacher"), args...)
+		said, stderr, code := called("teacher", args...)
 		if code != 0 || !strings.Contains(said, "the answer to a round may be opened 4 times") ||
 			!strings.Contains(said, "  south  "+fingerprint(t, "south")+"\n") {
 			t.Errorf("teacher %v: %d %s%s", args, code, said, stderr)
@@ -73,7 +73,7 @@ func TestAMaskedRun(t *testing.T) {
 	if code := student.wait(); code != 0 {
 		t.Fatalf("the student ended with exit code %d", code)
 	}
-	said, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", filepath.Join(out, "ledger.jsonl"),
+	said, stderr, code := called("conclave", "ledger", "verify", "--ledger", filepath.Join(out, "ledger.jsonl"),
 		"--certificate", filepath.Join(out, "certificate.json"))
 	if code != 0 || !strings.Contains(said, "run masked: masked sums of 2 sites; up to 1 of them may collude") ||
 		!strings.Contains(said, "Each site drew 1/1 of the required variance: noise factor 1.41421") ||

@@ -68,7 +68,7 @@ func TestNodeStallsAndIsKilledWithQuorumLeft(t *testing.T) {
 	aggregator.awaitLog("listening", nil)
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "quorum-left", rounds: 30, quorum: 0.5, deadline: 2}
+	j := job{name: "quorum-left", rounds: 20, quorum: 0.5, deadline: 2}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 
@@ -128,14 +128,14 @@ func TestStudentAndNodeKilledWithoutQuorum(t *testing.T) {
 	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "no-quorum", rounds: 40, quorum: 0.9}
+	j := job{name: "no-quorum", rounds: 24, quorum: 0.9}
 	runFile, out := c.runFile(j), c.out(j.name)
 	file := c.studentFile(runFile, out)
 	student := c.startStudent(file)
 
 	// Around its first checkpoint and later; each time right after a charge, while the answer is sent or learned
 	// from.
-	for i, round := range []uint64{0, 2, 9} {
+	for i, round := range []uint64{0, 2, 5} {
 		awaitRound(aggregator, round)
 		student.kill()
 		student = c.startStudent(file)

@@ -49,6 +49,7 @@ func TestOMOP(t *testing.T) {
 		schema["schema"])
 	run = strings.Replace(run, "teachers: 1", "teachers: 2", 1)
 	run = strings.Replace(run, "epsilon: 2", "epsilon: 6", 1) // as the persons are fewer
+	run += "marginals: {size: 8192, steps: 60}\n"             // the fit takes most of the run's time
 	file := filepath.Join(c.dir, "run.yaml")
 	testkit.Must(t, os.WriteFile(file, []byte(run), 0o600))
 	student := c.startStudent(c.studentFile(file, c.out("omop"), settings{"dataset": "omop"}))

@@ -117,7 +117,7 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 		return rounds
 	}
 	c.slowDown()
-	j := job{name: "operate", rounds: 30, quorum: 1}
+	j := job{name: "operate", rounds: 14, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out))
 	first.await("some rounds", func() bool { return len(releases("audit-first.jsonl")) > 3 })

@@ -30,7 +30,7 @@ func TestPagesShowCommandsThatThereAre(t *testing.T) {
 	for _, program := range []string{"aggregator", "teacher", "student", "conclave"} {
 		t.Run(program, func(t *testing.T) {
 			manual := t.TempDir()
-			if _, stderr, code := run(t, binary(program), "man", "--out", manual); code != 0 {
+			if _, stderr, code := called(program, "man", "--out", manual); code != 0 {
 				t.Fatalf("exit code %d, %s", code, stderr)
 			}
 			call := regexp.MustCompile(`^\s*(?:[a-z]+\$ )?(?:bin/)?` + program + ` ([^&;]*)`)

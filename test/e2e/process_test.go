@@ -11,6 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
+	"github.com/conclave-dp/conclave/internal/cli/programs/aggregator"
+	"github.com/conclave-dp/conclave/internal/cli/programs/conclave"
+	"github.com/conclave-dp/conclave/internal/cli/programs/student"
+	"github.com/conclave-dp/conclave/internal/cli/programs/teacher"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
@@ -178,7 +185,19 @@ func (p *process) said(text string) bool {
 	return false
 }
 
-// run runs a command to its end.
+// programs are the commands of the programs.
+var programs = map[string]func() *cobra.Command{
+	"aggregator": aggregator.Command, "conclave": conclave.Command,
+	"student": student.Command, "teacher": teacher.Command,
+}
+
+// called runs a command that waits for nobody to its end, in this process.
+func called(program string, args ...string) (stdout, stderr string, code int) {
+	code, stdout, stderr = clitest.Call(programs[program](), clitest.At{}, args...)
+	return stdout, stderr, code
+}
+
+// run runs a command to its end, in its own process.
 func run(t *testing.T, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	p := start(t, path+" "+strings.Join(args, " "), append([]string{path}, args...)...)

@@ -43,11 +43,15 @@ func (c *cluster) startWorker(name, out string) *process {
 	return w
 }
 
-// conclaveRun runs "conclave run" and returns its output and exit code.
+// conclaveRun runs "conclave run" and returns its output and exit code. One that watches waits, so it has a process.
 func (c *cluster) conclaveRun(command string, args ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	config := c.studentFile("", "out", settings{"run": ""})
-	return run(c.t, binary("conclave"), append([]string{"run", command, "--config", config}, args...)...)
+	args = append([]string{"run", command, "--config", config}, args...)
+	if command == "watch" {
+		return run(c.t, binary("conclave"), args...)
+	}
+	return called("conclave", args...)
 }
 
 func (c *cluster) submit(j job, args ...string) {
@@ -82,7 +86,7 @@ func TestQueue(t *testing.T) {
 	north, south := c.startSites()
 	c.slowDown()
 	long := job{name: "long", rounds: 200, quorum: 1}
-	second, third := job{name: "second", rounds: 6, quorum: 1}, job{name: "third", rounds: 6, quorum: 1}
+	second, third := job{name: "second", rounds: 4, quorum: 1}, job{name: "third", rounds: 4, quorum: 1}
 	c.submit(long)
 	out, stderr, code := c.conclaveRun("submit", c.runFile(second))
 	if code != 3 || !strings.Contains(stderr, "overcommit") || out != "" {
@@ -141,7 +145,7 @@ func TestQueue(t *testing.T) {
 		t.Error("a run that was cancelled has a certificate")
 	}
 	folder := filepath.Join(c.out("worker"), "second")
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger",
+	if _, stderr, code := called("conclave", "ledger", "verify", "--ledger",
 		filepath.Join(folder, "ledger.jsonl"), "--certificate", filepath.Join(folder, "certificate.json")); code != 0 {
 		t.Errorf("ledger verify: %d, %s", code, stderr)
 	}
@@ -156,7 +160,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("fetch again: exit code %d, %q", code, stderr)
 	}
 	packed := filepath.Join(c.dir, "packed.zip")
-	if _, stderr, code := run(t, binary("conclave"), "bundle", "--from", folder, "--out", packed); code != 0 ||
+	if _, stderr, code := called("conclave", "bundle", "--from", folder, "--out", packed); code != 0 ||
 		!bytes.Equal(testkit.Read(t, packed), testkit.Read(t, fetched)) {
 		t.Errorf("what came is not what conclave bundle packs: %d, %q", code, stderr)
 	}
@@ -175,7 +179,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("fetch a run that was cancelled: exit code %d, %q", code, stderr)
 	}
 	// The folder is that of a finished run, with its run.yaml, for later stages.
-	if _, stderr, code := run(t, binary("conclave"), "post", "--from", folder, "--stage", "drs", "--out",
+	if _, stderr, code := called("conclave", "post", "--from", folder, "--stage", "drs", "--out",
 		c.out("drs")); code != 0 {
 		t.Errorf("conclave post: %d, %s", code, stderr)
 	}
@@ -241,22 +245,22 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 	_, audited := c.audit(c.embeddedEndpoint())
 	north, south := c.startSites()
 	c.slowDown()
-	j := job{name: "handed-on", rounds: 40, quorum: 0.9}
+	j := job{name: "handed-on", rounds: 18, quorum: 0.9}
 	c.submit(j)
 	out := c.out("shared")
 	first := c.startWorker("w1", out)
-	awaitRound(aggregator, 5)
+	awaitRound(aggregator, 3)
 	first.kill()
 	second := c.startWorker("w2", out)
 	second.awaitLog("continuing from the checkpoint", nil)
-	awaitRound(aggregator, 12)
+	awaitRound(aggregator, 7)
 	second.stop()
 	if r := c.show(j.name); r.State != "waiting" || !strings.Contains(r.Reason, `"w2" returned it`) || r.Claims != 2 {
 		t.Errorf("after its worker was stopped the run is %+v", r)
 	}
 	third := c.startWorker("w3", out)
 	third.awaitLog("continuing from the checkpoint", nil)
-	awaitRound(aggregator, 20)
+	awaitRound(aggregator, 11)
 	third.kill()
 	again := c.startWorker("w3", out) // with its old name, it need not wait
 	again.awaitLog("continuing from the checkpoint", nil)
@@ -287,15 +291,15 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
 	north, south := c.startSites()
 	c.slowDown()
-	a, b := job{name: "a", rounds: 30, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}},
-		job{name: "b", rounds: 4, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
+	a, b := job{name: "a", rounds: 14, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}},
+		job{name: "b", rounds: 2, quorum: 1, changes: settings{"privacy": "{epsilon: 5, delta: 1e-5}"}}
 	c.submit(a)
 	c.submit(b)
 	worker := c.startWorker("w", c.out("worker"))
 	watching := start(t, "watch", binary("conclave"), "run", "watch", "--config",
 		c.studentFile("", "out", settings{"run": ""}), "b")
 	watching.await("a word of the run", func() bool { return watching.said("b: waiting, number 1 in line") })
-	awaitRound(leader, 5)
+	awaitRound(leader, 3)
 	leader.kill()
 	if code := watching.wait(); code != 0 {
 		t.Errorf("watching over a change of leader: exit code %d", code)

@@ -240,11 +240,11 @@ func TestMoreTeachersThanTheRunExpects(t *testing.T) {
 		t.Fatalf("the run beside an open one ended with exit code %d", code)
 	}
 	ledger, certificate := filepath.Join(out, "ledger.jsonl"), filepath.Join(out, "certificate.json")
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger, "--certificate",
+	if _, stderr, code := called("conclave", "ledger", "verify", "--ledger", ledger, "--certificate",
 		certificate); code != 0 {
 		t.Errorf("ledger verify with a certificate: exit code %d: %s", code, stderr)
 	}
-	if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", ledger); code != 1 ||
+	if _, stderr, code := called("conclave", "ledger", "verify", "--ledger", ledger); code != 1 ||
 		!strings.Contains(stderr, "too-many") {
 		t.Errorf("ledger verify without a certificate: exit code %d, says %q; want it to name the open run",
 			code, stderr)

@@ -66,7 +66,7 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 	aggregator = begin()
 	refused(t, c.startNode("north"), "teacher: ", "the ledger went back", "restore a newer backup")
 	aggregator.await("the aggregator to say it", func() bool { return aggregator.said("the ledger went back") })
-	if stdout, stderr, code := run(t, binary("teacher"), "preflight", "--config", c.nodeFile("north")); code != 1 ||
+	if stdout, stderr, code := called("teacher", "preflight", "--config", c.nodeFile("north")); code != 1 ||
 		!strings.Contains(stdout+stderr, "the ledger went back") {
 		t.Errorf("preflight ends with %d and says %s%s", code, stdout, stderr)
 	}
@@ -88,10 +88,10 @@ func TestAnOldBackupOfTheLedger(t *testing.T) {
 			t.Fatalf("the refusal does not name the ledger head:\n%s", node.Stderr.Tail(20))
 		}
 		accept := []string{"accept-ledger", "--config", c.nodeFile(site), "--seq", end[1], "--hash"}
-		if _, stderr, code := run(t, binary("teacher"), append(accept, "abc")...); code != 2 {
+		if _, stderr, code := called("teacher", append(accept, "abc")...); code != 2 {
 			t.Errorf("a hash that is none: exit code %d, %s", code, stderr)
 		}
-		if stdout, stderr, code := run(t, binary("teacher"), append(accept, end[2])...); code != 0 ||
+		if stdout, stderr, code := called("teacher", append(accept, end[2])...); code != 0 ||
 			!strings.Contains(stdout, "accepted entry "+end[1]) {
 			t.Fatalf("accept-ledger ends with %d and says %s%s", code, stdout, stderr)
 		}

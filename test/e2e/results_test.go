@@ -63,7 +63,7 @@ func finish(t *testing.T, student *process, out string, j job) result {
 	}
 	checkFiles(t, out, r)
 	checkLedger(t, filepath.Join(out, "ledger.jsonl"), j.name, rounds)
-	if stdout, stderr, code := run(t, binary("conclave"), "ledger", "verify",
+	if stdout, stderr, code := called("conclave", "ledger", "verify",
 		"--ledger", r.Outputs["ledger"], "--certificate", r.Outputs["certificate"]); code != 0 {
 		t.Errorf("ledger verify: exit code %d\n%s%s", code, stdout, stderr)
 	}

@@ -36,7 +36,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 	}
 	checkSample(t, r.Outputs["model"])
 	checkTampering(t, r.Outputs["ledger"], r.Outputs["certificate"])
-	said, _, code := run(t, binary("conclave"), "verify", out, "--authority", filepath.Join(built.certs, "ca.crt"))
+	said, _, code := called("conclave", "verify", out, "--authority", filepath.Join(built.certs, "ca.crt"))
 	if code != 0 || !strings.Contains(said, `node "north"`) || !strings.Contains(said, `node "south"`) {
 		t.Errorf("conclave verify ended with %d:\n%s", code, said)
 	}
@@ -52,7 +52,7 @@ func TestRolesWithEmbeddedEtcd(t *testing.T) {
 
 func checkSample(t *testing.T, model string) {
 	t.Helper()
-	stdout, stderr, code := run(t, binary("conclave"), "sample", "--model", model, "--rows", "30", "--where", "label=1",
+	stdout, stderr, code := called("conclave", "sample", "--model", model, "--rows", "30", "--where", "label=1",
 		"--out", "-")
 	if code != 0 {
 		t.Fatalf("conclave sample: exit code %d: %s", code, stderr)
@@ -85,7 +85,7 @@ func checkTampering(t *testing.T, ledger, certificate string) {
 	} {
 		path := filepath.Join(t.TempDir(), "ledger.jsonl")
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, stderr, code := run(t, binary("conclave"), "ledger", "verify", "--ledger", path, "--certificate",
+		if _, stderr, code := called("conclave", "ledger", "verify", "--ledger", path, "--certificate",
 			certificate); code != 1 || stderr == "" {
 			t.Errorf("ledger verify with %s: exit code %d, says %q", name, code, stderr)
 		}

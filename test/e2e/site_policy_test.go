@@ -30,7 +30,7 @@ func (c *cluster) policyFile(site, epsilon, approval string) settings {
 // siteStatus is the output of `teacher runs`.
 func siteStatus(t *testing.T, file string) (s sitepolicy.Status) {
 	t.Helper()
-	out, stderr, code := run(t, binary("teacher"), "runs", "--config", file, "--format", "json")
+	out, stderr, code := called("teacher", "runs", "--config", file, "--format", "json")
 	if code != 0 {
 		t.Fatalf("teacher runs: %d %s", code, stderr)
 	}
@@ -54,7 +54,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	north.awaitLog("joined", nil)
 	south.awaitLog("joined", nil)
 	c.slowDown()
-	j := job{name: "limited", rounds: 30, quorum: 0.5}
+	j := job{name: "limited", rounds: 16, quorum: 0.5}
 	out := c.out(j.name)
 	student := c.startStudent(c.studentFile(c.runFile(j), out))
 
@@ -102,7 +102,7 @@ func TestASiteHasALimitOfItsOwn(t *testing.T) {
 	raw := testkit.Read(t, ledger)
 	lines := strings.SplitAfter(string(raw), "\n")
 	testkit.Must(t, os.WriteFile(ledger, []byte(strings.Join(lines[:len(lines)-2], "")), 0o600))
-	if _, stderr, code := run(t, binary("teacher"), "runs", "--config", file); code != 1 ||
+	if _, stderr, code := called("teacher", "runs", "--config", file); code != 1 ||
 		!strings.Contains(stderr, "was truncated") {
 		t.Errorf("a shortened ledger: %d %s", code, stderr)
 	}
@@ -153,7 +153,7 @@ func TestARunWaitsForAnApproval(t *testing.T) {
 	}
 	teacher := func(args ...string) (stdout string) {
 		t.Helper()
-		stdout, stderr, code := run(t, binary("teacher"), args...)
+		stdout, stderr, code := called("teacher", args...)
 		if code != 0 {
 			t.Fatalf("teacher %v: %d %s", args, code, stderr)
 		}

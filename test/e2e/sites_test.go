@@ -29,7 +29,7 @@ func newAuthority(t *testing.T, c *cluster) issuer {
 // conclave runs a command that must succeed.
 func (a issuer) conclave(args ...string) string {
 	a.t.Helper()
-	stdout, stderr, code := run(a.t, binary("conclave"), args...)
+	stdout, stderr, code := called("conclave", args...)
 	if code != 0 {
 		a.t.Fatalf("conclave %v: exit code %d: %s", args, code, stderr)
 	}
@@ -96,14 +96,14 @@ func TestCertificatesAreRenewedInTheMiddleOfARun(t *testing.T) {
 	awaitJoins(south, 1)
 	_, audited := c.audit(c.embeddedEndpoint())
 	c.slowDown()
-	j := job{name: "renewed", rounds: 40, quorum: 1}
+	j := job{name: "renewed", rounds: 22, quorum: 1}
 	runFile, out := c.runFile(j), c.out(j.name)
 	student := c.startStudent(c.studentFile(runFile, out, a.tls(certs.RoleStudent, "lab")))
 	// goesOn lets the run continue for a few rounds, and then delays it so that it does not end too soon.
 	goesOn := func() {
 		t.Helper()
 		student.signal(syscall.SIGCONT)
-		awaitRound(aggregator, uint64(len(aggregator.logged("released")))+3)
+		awaitRound(aggregator, uint64(len(aggregator.logged("released")))+2)
 		student.signal(syscall.SIGSTOP)
 	}
 	goesOn()

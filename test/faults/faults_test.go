@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 	defer d.etcd.Close()
 	if d.short = faults == 0; d.short {
 		faults = d.fill()
-		c.paceStudents(100 * time.Millisecond) // the duration of faults is fixed, so slower students need fewer rounds
+		c.paceStudents(250 * time.Millisecond) // the duration of faults is fixed, so slower students need fewer rounds
 	}
 
 	stop := make(chan struct{})

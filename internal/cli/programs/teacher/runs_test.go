@@ -1,4 +1,4 @@
-package main
+package teacher
 
 import (
 	"crypto/sha256"
@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/certs/authority"
 	"github.com/conclave-dp/conclave/internal/certs/certstest"
 	"github.com/conclave-dp/conclave/internal/certs/pemfile"
+	"github.com/conclave-dp/conclave/internal/cli/clitest"
 	"github.com/conclave-dp/conclave/internal/masking"
 	"github.com/conclave-dp/conclave/internal/node"
 	"github.com/conclave-dp/conclave/internal/node/review"
@@ -195,17 +196,11 @@ func schemaHash(t *testing.T, path string) string {
 // output is the output of the program.
 func output(t *testing.T, args ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "stdout")
-	f, err := os.Create(path)
-	testkit.Must(t, err)
-	was := os.Stdout
-	os.Stdout = f
-	defer func() { os.Stdout = was }()
-	c := command()
-	c.SetArgs(args)
-	testkit.Must(t, c.ExecuteContext(t.Context()))
-	testkit.Must(t, f.Close())
-	return string(testkit.Read(t, path))
+	code, stdout, stderr := clitest.Call(Command(), clitest.At{}, args...)
+	if code != 0 {
+		t.Fatalf("teacher %v: exit code %d, %s", args, code, stderr)
+	}
+	return stdout
 }
 
 // A person who denied or approved a run did not end it.

@@ -1,4 +1,4 @@
-package main
+package teacher
 
 import (
 	"github.com/spf13/cobra"

@@ -1,4 +1,5 @@
-package main
+// Package aggregator is the program that serves nodes and students.
+package aggregator
 
 import (
 	"context"
@@ -18,8 +19,8 @@ type options struct {
 	embedded       bool
 }
 
-// command serves until a signal.
-func command() *cobra.Command {
+// Command serves until a signal.
+func Command() *cobra.Command {
 	var o options
 	c := &cobra.Command{
 		Use:   "aggregator --config FILE [--embedded-etcd] [--listen HOST:PORT]",

@@ -1,4 +1,5 @@
-package main
+// Package teacher is the program of a site: its node, and the commands of its people.
+package teacher
 
 import (
 	"github.com/spf13/cobra"
@@ -6,8 +7,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/cli"
 )
 
-// command is the node itself; the commands of the site's people are below it.
-func command() *cobra.Command {
+// Command is the node itself; the commands of the site's people are below it.
+func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "teacher [COMMAND] --config FILE",
 		Short: "run a site's node: train its teachers and answer the aggregator's rounds",

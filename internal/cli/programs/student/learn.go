@@ -1,4 +1,5 @@
-package main
+// Package student is the program that executes runs.
+package student
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"github.com/conclave-dp/conclave/internal/worker"
 )
 
-// command executes one run, or queued runs until a signal.
-func command() *cobra.Command {
+// Command executes one run, or queued runs until a signal.
+func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "student --config FILE",
 		Short: "train a generator from an aggregator's releases, or execute runs of its queue",

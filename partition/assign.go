@@ -99,8 +99,8 @@ func CheckUnits(units, partitions, most int) error {
 }
 
 // Shards divides a table among the nodes of a site. All rows of a privacy unit (the unit column's text if the schema
-// has one, else each record) go to one of n tables, in order. Shard i has the rows of the share [i/n, (i+1)/n), see
-// Options. Adding or removing a unit moves no other, so it changes one shard and one of its partitions.
+// has one, else each record) go to one of n tables, in order. A public hash decides, which is independent of that of
+// [SharePositions]. Adding or removing a unit moves no other, so it changes one shard and one of its partitions.
 //
 // The size of a shard is as private as the rows. A shard without rows is an error, because no node could start with
 // it.
@@ -109,7 +109,7 @@ func (t *Table) Shards(n int) ([]*Table, error) {
 		return nil, fmt.Errorf("divide the table: %d shards; ask for 1 or more", n)
 	}
 	rows := make([][]int, n)
-	for row, at := range SharePositions(t) {
+	for row, at := range shardPart.positions(shareDigests(t)) {
 		shard := min(int(at*float64(n)), n-1)
 		rows[shard] = append(rows[shard], row)
 	}

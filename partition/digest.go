@@ -201,7 +201,7 @@ func recordContents(key Key, t *Table) []digest {
 
 // SharePosition is the position that [SharePositions] gives a record with this many equal records before it.
 func SharePosition(content [32]byte, before uint64) float64 {
-	return positions([]digest{newHasher(shareKey).occurrence(content, before)})[0]
+	return sharePart.positions([]digest{newHasher(shareKey).occurrence(content, before)})[0]
 }
 
 // UnitDigests gives each row a digest of its unit's text under a key.
@@ -210,7 +210,7 @@ func UnitDigests(key Key, t *Table) [][32]byte { return textDigests(key, t) }
 // RecordPositions gives each record its position in [0,1), as a table with the same cells would; see
 // [SharePositions]. It uses a record's cells before it asks for the next ones.
 func RecordPositions(records int, cells func(row int) []float64) []float64 {
-	return positions(digestRecords(shareKey, records, func(h *hasher, row int) {
+	return sharePart.positions(digestRecords(shareKey, records, func(h *hasher, row int) {
 		for _, cell := range cells(row) {
 			h.number(cellBits(cell))
 		}
@@ -218,18 +218,29 @@ func RecordPositions(records int, cells func(row int) []float64) []float64 {
 }
 
 // SharePositions gives each row the position of its unit in [0,1): a row is in the share [a, b) if its position is.
-func SharePositions(t *Table) []float64 {
+func SharePositions(t *Table) []float64 { return sharePart.positions(shareDigests(t)) }
+
+// shareDigests gives each row a public digest of its unit.
+func shareDigests(t *Table) []digest {
 	unit := UnitRecord
 	if t.schema.unit >= 0 && t.hasUnits() {
 		unit = t.schema.Columns[t.schema.unit].Name
 	}
-	return positions(unitDigests(shareKey, t, unit))
+	return unitDigests(shareKey, t, unit)
 }
 
-func positions(digests []digest) []float64 {
+// digestPart is the place of eight bytes in a digest. Positions from different parts are independent.
+type digestPart int
+
+const (
+	sharePart digestPart = 0 // shares of a file
+	shardPart digestPart = 8 // shards, so that each shard has its part of any share, such as the rows held out
+)
+
+func (p digestPart) positions(digests []digest) []float64 {
 	out := make([]float64, len(digests))
 	for row, d := range digests {
-		out[row] = float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
+		out[row] = float64(binary.BigEndian.Uint64(d[p:p+8])>>11) / (1 << 53)
 	}
 	return out
 }

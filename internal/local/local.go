@@ -109,9 +109,8 @@ func Run(ctx context.Context, spec *runfile.Spec, o Options) (result *results.Re
 		}
 		if rows.Test.Len() == 0 {
 			o.warn(fmt.Sprintf("No row was held out for the report, so it compares nothing with real rows. A public "+
-				"hash selects the %g%% of the rows that are held out; a file that conclave shard cut may have none of "+
-				"them. Name test rows with evaluate.test in run.yaml, or later with conclave report --test.",
-				100*held))
+				"hash selects the %g%% of the rows that are held out; in a small file it may select none. Name "+
+				"test rows with evaluate.test in run.yaml, or later with conclave report --test.", 100*held))
 		}
 		job.CompareWith(rows)
 	}

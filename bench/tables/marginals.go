@@ -35,6 +35,7 @@ func marginalsGroups(others *programs) (all []group) {
 		{"flchain", 6299}, {"adult", mostMade}, {"credit", mostMade}, {"diabetes130", mostMade},
 		{"census1940", mostMade}, {"titanic", 891}, {"cervical_cancer", 686}, {"boston_housing", 404},
 		{"epileptic_seizure", 9200}, {"isolet", 6238}, {"brfss2015", mostMade}, {"support2", 7284},
+		{"support2_death", 7284},
 	} {
 		for _, epsilon := range []float64{0.1, 1, 10} {
 			g := group{
@@ -48,10 +49,10 @@ func marginalsGroups(others *programs) (all []group) {
 			}
 			switch d.name { // with new labels and without
 			case "epileptic_seizure":
-				g.cases = append(g.cases, runCase{name: "new labels", fields: "post: [relabel]"})
-			case "flchain", "titanic", "adult":
 				g.cases = append(g.cases, runCase{name: "new labels",
-					fields: "{post: [relabel], relabel: {share: 0.3}}"})
+					fields: "{post: [relabel], relabel: {share: 0.5}}"})
+			case "flchain", "titanic", "adult", "support2_death":
+				g.cases = append(g.cases, runCase{name: "new labels", fields: "post: [relabel]"})
 			case "isolet": // new labels are its default
 				g.cases[0].fields = "post: [relabel]"
 				g.cases = append(g.cases, runCase{name: "own labels"})

@@ -52,8 +52,8 @@ type Spec struct {
 	Pipeline string `yaml:"pipeline"`
 	// Post lists stages after training, in this order: `pgb` and `drs` (docs/boosting.md) for `pategan` and `dpgan`,
 	// `relabel` (docs/relabel.md) for data with a label of two or more classes. A run that names neither `pipeline`
-	// nor `post` has `relabel` for images of at least 8 x 8 pixels. So have tables of 400 columns, if
-	// `privacy.records` is 5,000 or more. The study must allow it. `[]` leaves it out.
+	// nor `post` has `relabel` for images of at least 8 x 8 pixels. So have tables of many columns, if
+	// `privacy.records` is 5,000 or more (docs/relabel.md). The study must allow it. `[]` leaves it out.
 	Post []string `yaml:"post"`
 	// Weights is the method that gives each synthetic row a weight (docs/weights.md); tables only. `discriminator` is
 	// free. `logreg-noised`, `logreg-debiased` and `dp-mlp` cost a part of the budget. `logreg` and `mlp` are

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-dp/conclave/internal/config"
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipelines"
+	"github.com/conclave-dp/conclave/internal/privacy"
 	"github.com/conclave-dp/conclave/partition"
 )
 
@@ -30,9 +31,11 @@ func (s *Spec) Followed(schema *partition.Schema) pipeline.Followed {
 
 // needsRule is a training that tells whether its rows of a table know less about the label than a rule that is learned
 // for it.
-type needsRule interface{ NeedsRule() bool }
+type needsRule interface {
+	NeedsRule(budget privacy.Budget) bool
+}
 
-// choosePost adds the default stage of images, and of tables with very many columns, that have no list of stages, where
+// choosePost adds the default stage of images, and of tables with many columns, that have no list of stages, where
 // schema and study allow it. Options that cannot work are left to [Spec.Validate].
 func (s *Spec) choosePost(schema *partition.Schema) {
 	name := pipelines.Default.After
@@ -40,7 +43,7 @@ func (s *Spec) choosePost(schema *partition.Schema) {
 		if s.Sections[s.Pipeline].Validate() != nil {
 			return
 		}
-		if t, ok := s.Training(schema).(needsRule); !ok || !t.NeedsRule() {
+		if t, ok := s.Training(schema).(needsRule); !ok || !t.NeedsRule(s.Privacy.Budget("")) {
 			return
 		}
 	}

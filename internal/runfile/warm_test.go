@@ -104,13 +104,20 @@ func TestTablesOfManyColumnsHaveAStage(t *testing.T) {
 		{numbers(450, label), "post: []", []string{}},
 		{numbers(450, label), "pipeline: marginals", nil},
 		{numbers(300, label), "", nil},
+		{numbers(34, label), "", []string{"relabel"}},
+		{numbers(34, label), "privacy: {epsilon: 10}", nil},     // noise hides few pairs
+		{numbers(34, label), "privacy: {epsilon: 0.1}", nil},    // and here the rule, too
+		{numbers(34, label), "privacy: {records: 200000}", nil}, // noise hides few pairs
+		{numbers(34, label), "privacy: {records: 4000}", nil},   // it may hide the rule
+		{numbers(28, label), "", nil},                           // pairs tell enough
+		{numbers(34, "{name: y, kind: continuous, lower: 0, upper: 1}"), "", nil},
 		{numbers(450, "{name: y, kind: categorical, categories: [a]}"), "", nil},
 		{numbers(450, "{name: y, kind: continuous, lower: 0, upper: 1}"), "", nil},
 		{numbers(450, label) + "constraints:\n  - {if: {x_1: \"<0.5\"}, then: {y: a}}\n", "", []string{"relabel"}},
 	} {
 		s := DefaultSpec()
 		s.ByData()
-		s.Privacy.Records = 5000
+		s.Privacy.Epsilon, s.Privacy.Records = 1, 5000
 		testkit.Must(t, s.Parse(c.lines))
 		s.Choose(testkit.Value(partition.ParseSchema([]byte(c.schema))))
 		if s.Pipeline != "marginals" || !slices.Equal(s.Post, c.want) {

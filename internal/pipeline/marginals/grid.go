@@ -21,9 +21,7 @@ type grid struct {
 
 func (s *student) grid(fine []fineColumn) (g grid) {
 	records := sumOf(fine[0].records)
-	noise := func(pairs int) float64 {
-		return s.noise[1] * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
-	}
+	noise := func(pairs int) float64 { return noiseOf(s.noise[1], pairs) }
 	widest := s.t.widest()
 	g.pairs = s.t.pairsOf(widest)
 	if s.t.isWide(widest) {
@@ -37,7 +35,7 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	all, few := noise(len(g.pairs)), noise(min(len(g.pairs), 2*len(fine)))
 	// With more cells the pairs' counts would be smaller than their noise.
 	most := func(noise float64, least, most int) int {
-		return min(most, max(least, int(math.Sqrt(records/noise))))
+		return min(most, max(least, int(roomFor(records, noise))))
 	}
 	least := 4
 	if g.few {
@@ -58,10 +56,19 @@ func (s *student) grid(fine []fineColumn) (g grid) {
 	return g
 }
 
+// noiseOf is the noise in a cell of a pair, in records, if so many pairs are asked with a noise multiplier.
+func noiseOf(sigma float64, pairs int) float64 {
+	return sigma * math.Sqrt(max(1, float64(pairs)/(1-onColumns)))
+}
+
+// roomFor is the number of cells of a column for which noise leaves room: in a table of as many rows and columns, the
+// mean count is as large as the noise.
+func roomFor(records, noise float64) float64 { return math.Sqrt(records / noise) }
+
 // wideGrid has the same cells for all sums after the first. Numbers have eighths; other columns have as many
 // cells as the noise of that many tables allows.
 func (s *student) wideGrid(g *grid, fine []fineColumn, records, noise float64) {
-	most := min(scoutCells, s.t.o.Cells, max(2, int(math.Sqrt(records/noise))))
+	most := min(scoutCells, s.t.o.Cells, max(2, int(roomFor(records, noise))))
 	label := s.t.labelPlace()
 	for i := range fine {
 		c := &fine[i]

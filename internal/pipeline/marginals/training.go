@@ -48,7 +48,7 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	}
 	p.Start = &plan.Start{Planned: of(columnsKind, t.o.Columns), Entries: first.entries}
 	p.Start.Planned.Count = 1
-	p.Training = of(pairsKind, (1-t.o.Columns)/2)
+	p.Training = of(pairsKind, t.ofPairs())
 	second, third, err := t.largestQuestions(p.Training.Mechanism.Sigma)
 	if err != nil {
 		return err
@@ -57,6 +57,9 @@ func (t *training) Plan(p *plan.Plan, budget privacy.Budget) error {
 	p.Queries, p.Rounds, p.PerRound = 2*entries, 2, entries
 	return p.Drawable(max(second.bound, third.bound))
 }
+
+// ofPairs is the share of mu^2 that each of the last two sums gets.
+func (t *training) ofPairs() float64 { return (1 - t.o.Columns) / 2 }
 
 // largestQuestions returns the second and the third question with the largest possible number of cells.
 func (t *training) largestQuestions(sigma float64) (second, third *asked, err error) {

@@ -21,22 +21,6 @@ const (
 	maxHung = 1 << 24
 )
 
-const (
-	// manyTied is the number of columns from which on a rule for the label is worth its price. Measured on two tables
-	// at epsilon 1: classifiers gain with 617 columns, and nothing with 178.
-	manyTied = 400
-	// enoughRecords is the public number of records below which noise may hide the rule: with 1,000 records of 450
-	// columns it did harm.
-	enoughRecords = 5000
-)
-
-// NeedsRule tells whether the table has so many columns that noise hides most of what pairs of them tell of the label,
-// and enough records for a rule.
-func (t *training) NeedsRule() bool {
-	columns := t.widest()
-	return t.Records >= enoughRecords && t.isWide(columns) && len(t.tied(columns)) >= manyTied
-}
-
 // isWide tells whether the table is wide. That follows from the schema and the options, which are public.
 func (t *training) isWide(widest []cells) bool {
 	size, hung := 0, 0

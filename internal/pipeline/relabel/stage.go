@@ -33,7 +33,8 @@ var Stage = pipeline.Stage{
 // see docs/relabel.md.
 type Options struct {
 	// Share is the part of epsilon that the new labels may cost by themselves. With 0.7 each, training and labels
-	// together cost about what one costs with the whole epsilon. 0 takes 0.7 for images and 0.5 for tables.
+	// together cost about what one costs with the whole epsilon. 0 takes 0.7 for images, 0.5 for tables of 400 columns
+	// or more, and 0.3 for others.
 	Share float64 `yaml:"share"`
 	// Directions is how many directions among the strokes of images their labels follow from. More tell more classes
 	// apart, with more noise, and take time with their square: 200 take 22,000 numbers.
@@ -106,13 +107,20 @@ func some(o *Options, s *partition.Schema) (*strokes.Directions, error) {
 		make([]float32, count*min(o.Directions, count)))
 }
 
+// manyColumns is the number of columns beside the label from which on a rule needs more of the budget.
+const manyColumns = 400
+
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	if !follows(f) {
 		return plan.Share{}
 	}
 	byData := 0.7 // images
-	if f.Schema != nil && f.Schema.Image == nil {
+	switch {
+	case f.Schema == nil || f.Schema.Image != nil:
+	case len(f.Schema.Columns) > manyColumns:
 		byData = 0.5
+	default:
+		byData = 0.3
 	}
 	return plan.Share{Field: "relabel.share", Value: cmp.Or(o.(*Options).Share, byData)}
 }

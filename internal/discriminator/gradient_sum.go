@@ -2,7 +2,6 @@ package discriminator
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -29,8 +28,8 @@ func readGradientSum(p *question.Public, q *conclavev1.DiscriminatorSum) (*quest
 			"update the node",
 			q.Loss)
 	}
-	if !(q.Clip > 0) || math.IsInf(q.Clip, 0) {
-		return nil, fmt.Errorf("gradients are clipped at %v; use a number above 0", q.Clip)
+	if err := question.CheckClip(q.Clip); err != nil {
+		return nil, err
 	}
 	if err := question.CheckBound("gradients", q.Bound); err != nil {
 		return nil, err

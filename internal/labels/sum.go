@@ -2,7 +2,6 @@ package labels
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/conclave-dp/conclave/gnmax"
 	"github.com/conclave-dp/conclave/internal/nn/safetensors"
@@ -21,11 +20,11 @@ var Sum = question.Kind{Name: "labels", Read: question.Typed(readSum), Streams: 
 const MostEntries = 1 << 17
 
 func readSum(p *question.Public, q *conclavev1.LabelSum) (*question.Checked, error) {
-	switch {
-	case p.Classes < 2:
+	if p.Classes < 2 {
 		return nil, fmt.Errorf("labels of %d classes; use a schema with a label of 2 classes at least", p.Classes)
-	case !(q.Clip > 0) || math.IsInf(q.Clip, 0):
-		return nil, fmt.Errorf("gradients are clipped at %v; use a number above 0", q.Clip)
+	}
+	if err := question.CheckClip(q.Clip); err != nil {
+		return nil, err
 	}
 	if err := question.CheckBound("labels", q.Bound); err != nil {
 		return nil, err

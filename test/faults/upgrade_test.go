@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,50 +117,14 @@ func (c *cluster) variant() string {
 	dir := c.path("next")
 	testkit.Must(c.t, os.Mkdir(dir, 0o700))
 	for _, program := range []string{"aggregator", "teacher", "student"} {
-		from, err := os.Open(filepath.Join(c.bin, program))
-		testkit.Must(c.t, err)
-		defer from.Close()
-		to, err := os.OpenFile(filepath.Join(dir, program), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
-		testkit.Must(c.t, err)
-		found, err := replaced(to, from, version.Software, nextSoftware)
-		testkit.Must(c.t, errors.Join(err, to.Close()))
-		if !found {
+		raw := testkit.Read(c.t, filepath.Join(c.bin, program))
+		if !bytes.Contains(raw, []byte(version.Software)) {
 			c.t.Fatalf("%s does not say %q", program, version.Software)
 		}
+		next := bytes.ReplaceAll(raw, []byte(version.Software), []byte(nextSoftware))
+		testkit.Must(c.t, os.WriteFile(filepath.Join(dir, program), next, 0o700))
 	}
 	return dir
-}
-
-// replaced copies a file in pieces, because fresh memory for all of it costs more than the copy, and replaces a text
-// by another of its length. It reports whether the text was found.
-func replaced(to io.Writer, from io.Reader, old, new string) (found bool, err error) {
-	piece, held := make([]byte, 1<<18), 0
-	for {
-		n, err := io.ReadFull(from, piece[held:])
-		all := piece[:held+n]
-		for rest := all; ; {
-			at := bytes.Index(rest, []byte(old))
-			if at < 0 {
-				break
-			}
-			found = true
-			rest = rest[at+copy(rest[at:], new):]
-		}
-		over := err == io.EOF || err == io.ErrUnexpectedEOF
-		if held = min(len(old)-1, len(all)); over { // the rest may begin the text
-			held = 0
-		}
-		if _, err := to.Write(all[:len(all)-held]); err != nil {
-			return found, err
-		}
-		copy(piece, all[len(all)-held:])
-		if over {
-			return found, nil
-		}
-		if err != nil {
-			return found, err
-		}
-	}
 }
 
 // commandFrom is the process's command with its program from another folder.

@@ -27,7 +27,7 @@ func TestPagesShowCommandsThatThereAre(t *testing.T) {
 	pages = slices.DeleteFunc(pages, func(page string) bool {
 		return filepath.Base(page) == "formats-signatures.md" // its blocks are of formats, and some begin with a name
 	})
-	for _, program := range []string{"aggregator", "teacher", "student", "conclave"} {
+	for program := range programs {
 		t.Run(program, func(t *testing.T) {
 			manual := t.TempDir()
 			if _, stderr, code := called(program, "man", "--out", manual); code != 0 {

@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/conclave-dp/conclave/internal/testkit"       // fixes the seed
 	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 )
 

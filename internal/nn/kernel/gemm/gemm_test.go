@@ -10,7 +10,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/nn/kernel"
 	"github.com/conclave-dp/conclave/internal/nn/kernel/kerneltest"
-	_ "github.com/conclave-dp/conclave/internal/testkit"       // the seed of property tests
 	_ "github.com/conclave-dp/conclave/internal/testkit/draws" // the same seed in every run
 )
 

@@ -3,16 +3,14 @@ package marginals
 import (
 	"math"
 
+	"github.com/conclave-dp/conclave/internal/labels"
 	"github.com/conclave-dp/conclave/internal/privacy"
 )
 
 // With many columns, noise hides much of what pairs of them tell of the label. Then a rule that is learned for the
 // label alone is worth its price. The borders were chosen by a few tables, which docs/relabel.md names.
 const (
-	// manyTied is from how many columns on a wide table has a rule. Classifiers gained with 617 columns, and nothing
-	// with 178.
-	manyTied = 400
-	// manyColumns is from how many columns on another table may have one. With fewer columns pairs tell enough.
+	// manyColumns is from how many columns on a table that is not wide may have one. With fewer, pairs tell enough.
 	manyColumns = 30
 	// enoughRecords is the public number of records below which noise may hide the rule: with 1,000 records of 450
 	// columns it did harm.
@@ -26,7 +24,7 @@ func (t *training) NeedsRule(budget privacy.Budget) bool {
 	case t.labelPlace() < 0 || t.Records < enoughRecords:
 		return false
 	case t.isWide(columns):
-		return len(t.tied(columns)) >= manyTied
+		return len(t.tied(columns)) >= labels.ManyColumns
 	case len(columns) < manyColumns:
 		return false
 	}

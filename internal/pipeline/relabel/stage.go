@@ -107,9 +107,6 @@ func some(o *Options, s *partition.Schema) (*strokes.Directions, error) {
 		make([]float32, count*min(o.Directions, count)))
 }
 
-// manyColumns is the number of columns beside the label from which on a rule needs more of the budget.
-const manyColumns = 400
-
 func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	if !follows(f) {
 		return plan.Share{}
@@ -117,7 +114,7 @@ func share(o pipeline.Options, f pipeline.Followed) plan.Share {
 	byData := 0.7 // images
 	switch {
 	case f.Schema == nil || f.Schema.Image != nil:
-	case len(f.Schema.Columns) > manyColumns:
+	case len(f.Schema.Columns) > labels.ManyColumns: // beside the label
 		byData = 0.5
 	default:
 		byData = 0.3

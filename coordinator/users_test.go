@@ -56,8 +56,8 @@ func TestAUserOfThePrefixIsEnough(t *testing.T) {
 		errs <- err
 	}()
 	testkit.Must(t, again.Resign(ctx))
-	l := <-standby
-	testkit.Must(t, <-errs)
+	l := testkit.Receive(t, standby)
+	testkit.Must(t, testkit.Receive(t, errs))
 	if _, v := ledgerOf(t, waiting); v.Runs["first"].Releases != 2 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}

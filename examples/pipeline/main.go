@@ -9,10 +9,11 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-dp/conclave/internal/cli"
 	"github.com/conclave-dp/conclave/internal/local"
 	"github.com/conclave-dp/conclave/internal/pipelines"
 	"github.com/conclave-dp/conclave/internal/runfile"
@@ -24,25 +25,28 @@ func register() { pipelines.All = append(pipelines.All, tenNumbers) }
 
 func main() {
 	register()
-	file := flag.String("run", "examples/pipeline/run.yaml", "the run's `file`")
-	out := flag.String("out", "", "`folder` for the results")
-	flag.Parse()
-	if *out == "" {
-		fmt.Fprintln(os.Stderr, "give a folder for the results with --out")
-		os.Exit(2)
-	}
-	if err := run(*file, *out); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	cli.Main(command())
 }
 
-func run(file, out string) error {
+func command() *cobra.Command {
+	c := &cobra.Command{Use: "pipeline --out DIR", Short: "ask for one sum of ten numbers, and print it"}
+	file := c.Flags().String("run", "examples/pipeline/run.yaml", "the run's `file`")
+	out := c.Flags().String("out", "", "`folder` for the results")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *out == "" {
+			return cli.Misuse("give a folder for the results with --out")
+		}
+		return run(c.Context(), *file, *out)
+	}
+	return c
+}
+
+func run(ctx context.Context, file, out string) error {
 	spec, err := runfile.Load(file)
 	if err != nil {
 		return err
 	}
-	result, err := local.Run(context.Background(), spec, local.Options{Out: out})
+	result, err := local.Run(ctx, spec, local.Options{Out: out})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestTenNumbersAreAPipeline(t *testing.T) {
 // the pipeline draws from its model, by conditions on any column.
 func TestTheExampleRuns(t *testing.T) {
 	out := t.TempDir()
-	testkit.Must(t, run("run.yaml", out))
+	testkit.Must(t, run(t.Context(), "run.yaml", out))
 	if _, err := os.Stat(filepath.Join(out, "certificate.json")); err != nil {
 		t.Error(err)
 	}

@@ -241,8 +241,10 @@ func (s *Server) openRounds(ctx context.Context) (err error) {
 			return s.queue.MayAsk(run, opener, claim, by)
 		},
 		Requester: func(run, opener string) string { return s.queue.Requester(run, opener) },
-		MostOpen:  s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, MostQuestions: s.config.MaxQuestions,
-		MostEntries: s.config.MaxPlanEntries, LeastDeadline: s.config.LeastDeadline,
+		Limits: round.Limits{
+			MostOpen: s.config.MaxOpenRuns, MostRuns: s.config.MaxRuns, MostQuestions: s.config.MaxQuestions,
+			MostEntries: s.config.MaxPlanEntries, LeastDeadline: s.config.LeastDeadline,
+		},
 		Sign: s.credentials.Sign, Reload: s.credentials.Reload,
 		Metrics: s.metrics.Rounds, Audit: s.audit, Tracer: s.tracer, Log: s.log,
 		Hooks: s.options.Hooks, Faults: s.options.faults,

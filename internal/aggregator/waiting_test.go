@@ -53,7 +53,8 @@ func TestARoundGoesOnWhenASiteIsReady(t *testing.T) {
 		released <- r
 	}()
 	testkit.Receive(t, asked)
-	for p := range said {
+	for {
+		p := testkit.Receive(t, said)
 		if p.GetWaitingForQuorum() && slices.Equal(p.GetWaitingFor(),
 			[]string{"north/a waits for approval at site north"}) {
 			break
@@ -109,7 +110,7 @@ func TestTermsSayWhatIsCharged(t *testing.T) {
 	rounds[1].Planned = 1
 	for i, round := range rounds {
 		student.mustAsk(t, round)
-		asked, terms := <-n.rounds, <-n.terms
+		asked, terms := testkit.Receive(t, n.rounds), testkit.Receive(t, n.terms)
 		told := new(conclavev1.RunSpec)
 		testkit.Must(t, proto.Unmarshal(terms.GetSpec(), told))
 		read, err := runspec.Plan(told)

@@ -87,6 +87,9 @@ func complete(root *cobra.Command) {
 			c.Args, c.Short = helpTopic, "show the help of a command"
 		case "completion":
 			c.Short = "write the completion script of a shell"
+			for _, shell := range c.Commands() {
+				shell.Args = noArguments
+			}
 		}
 	}
 }

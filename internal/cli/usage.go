@@ -55,9 +55,20 @@ func noArguments(c *cobra.Command, args []string) error {
 	case !c.HasAvailableSubCommands():
 		return Misuse("unexpected argument %q", args[0])
 	case c.HasParent() && args[0] == "help":
-		return pflag.ErrHelp
+		return helpBelow(c, args[1:])
 	}
 	return &usageError{fmt.Sprintf("unknown command %q%s", args[0], suggestion(c, args[0], "")), c}
+}
+
+// helpBelow shows the help of a command below c, or of c if none is named.
+func helpBelow(c *cobra.Command, names []string) error {
+	found, rest, err := c.Find(names)
+	if err != nil || len(rest) > 0 {
+		return noArguments(found, rest)
+	}
+	show := found.HelpFunc()
+	c.SetHelpFunc(func(*cobra.Command, []string) { show(found, nil) })
+	return pflag.ErrHelp
 }
 
 // OneArgument requires exactly one argument; what names it.
@@ -120,6 +131,9 @@ func flagError(c *cobra.Command, err error) error {
 	if written == "" {
 		name := unknown.GetSpecifiedName()
 		return Misuse("unknown flag --%s%s", name, suggestion(flagNames(c), name, "--"))
+	}
+	if written == "elp" { // -h exists, and the rest is taken for flags of one letter
+		written = "help"
 	}
 	if c.Flags().Lookup(written) != nil {
 		return Misuse("unknown flag -%s; flags have two dashes, write --%s", written, written)

@@ -1,7 +1,6 @@
 package embedding
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -86,24 +85,9 @@ func mixedCells(rng *rand.Rand) []float64 {
 	return cells
 }
 
-// mixedUnits makes the records of those of the given number of units that belong: one record each, or people with 1 to
-// 9.
 func mixedUnits(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
-	table := partition.NewTable(questiontest.Schema(t, mixedSchema, unit))
-	for u := range units {
-		rng := rand.New(rand.NewPCG(uint64(u), 5))
-		records := 1
-		if unit != partition.UnitRecord {
-			records += u % 9
-		}
-		for range records {
-			if cells := mixedCells(rng); belongs(u) {
-				questiontest.Append(t, table, fmt.Sprint("p", u), cells)
-			}
-		}
-	}
-	return table
+	return questiontest.Units(t, questiontest.Schema(t, mixedSchema, unit), units, belongs, mixedCells)
 }
 
 // mixedEncoder is the encoder of mixedSchema.

@@ -1,7 +1,6 @@
 package labels
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -33,23 +32,9 @@ func cells(rng *rand.Rand) []float64 {
 	return of
 }
 
-// units makes the records of those of the given number of units that belong: one record each, or people with 1 to 9.
 func units(t testing.TB, unit string, n int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
-	table := partition.NewTable(questiontest.Schema(t, schemaText, unit))
-	for u := range n {
-		rng := rand.New(rand.NewPCG(uint64(u), 5))
-		records := 1
-		if unit != partition.UnitRecord {
-			records += u % 9
-		}
-		for range records {
-			if of := cells(rng); belongs(u) {
-				questiontest.Append(t, table, fmt.Sprint("p", u), of)
-			}
-		}
-	}
-	return table
+	return questiontest.Units(t, questiontest.Schema(t, schemaText, unit), n, belongs, cells)
 }
 
 func encoder(t testing.TB) *encode.Encoder {

@@ -32,20 +32,25 @@ type Verification struct {
 
 // RunTotal is a ledger's total of one run.
 type RunTotal struct {
-	Budget            privacy.Budget
-	Plan              privacy.Plan
-	Facts             Facts
-	Opened, Ended     string          // days of its entries; Ended is empty until it is closed
-	Roster            []Site          // nil before its first question
-	Manifest          string          // SHA-256 of its list of files, or empty
-	GaveOut           string          // the student that gives them out: the run's own, or its worker
-	Masked            *masking.Group  // the group that masked its sums, or nil
-	PlanPrice         *privacy.Price  // of the whole plan, at the run's delta; nil unless the filter is pld
-	Used              []int64         // uses of each entry of the plan
-	Events            []privacy.Event // merged
-	Price             privacy.Price   // at the run's delta
-	Closed            bool
-	Head              string // hash of its closing entry, empty until it is closed
+	Budget        privacy.Budget
+	Plan          privacy.Plan
+	Facts         Facts
+	Opened, Ended string          // days of its entries; Ended is empty until it is closed
+	Roster        []Site          // nil before its first question
+	Manifest      string          // SHA-256 of its list of files, or empty
+	GaveOut       string          // the student that gives them out: the run's own, or its worker
+	Masked        *masking.Group  // the group that masked its sums, or nil
+	PlanPrice     *privacy.Price  // of the whole plan, at the run's delta; nil unless the filter is pld
+	Used          []int64         // uses of each entry of the plan
+	Events        []privacy.Event // merged
+	Price         privacy.Price   // at the run's delta
+	Closed        bool
+	Head          string // hash of its closing entry, empty until it is closed
+	Asked
+}
+
+// Asked counts the questions of a run.
+type Asked struct {
 	Releases          int
 	Queries, Answered int64 // of releases
 	Abandoned         int   // abandoned questions, also in Events

@@ -149,7 +149,7 @@ func TestVerify(t *testing.T) {
 	if audited, err := verifyStrict(w.bytes()); err != nil || audited.Head != v.Head {
 		t.Errorf("the audit says %+v, %v", audited, err)
 	}
-	for name, want := range map[string]RunTotal{
+	for name, want := range map[string]Asked{
 		"one": {Releases: 3, Queries: 1 + 32 + 32, Answered: 1 + 30 + 30},
 		"two": {Releases: 2, Queries: 64, Answered: 64},
 	} {

@@ -14,15 +14,10 @@ type profile struct {
 	name string
 
 	cells, empty, words int // words of cells without a value, such as NA; cells has the others
-	whole, zeroOne      int // with digits only; 0 and 1, in any spelling
-	point, comma        int // numbers with decimals behind one
-	integral            int // whole numbers, 1.0 among them
-	grouped             int // numbers with separators of thousands
-	leadingZero         int
-	formats             []int // dateFormats that all cells so far fit
-	others              otherDates
-
-	icd, dotted, atc int
+	numberCells
+	formats []int // dateFormats that all cells so far fit
+	others  otherDates
+	codeCells
 
 	spaced, digits int // cells with spaces, and with digits
 	length         int // of all cells together, in bytes
@@ -32,6 +27,18 @@ type profile struct {
 	many     bool // there are more than mostValues, and values has the first ones
 	repeated bool // a value occurred twice while values were counted
 }
+
+// numberCells counts the cells that are numbers.
+type numberCells struct {
+	whole, zeroOne int // with digits only; 0 and 1, in any spelling
+	point, comma   int // numbers with decimals behind one
+	integral       int // whole numbers, 1.0 among them
+	grouped        int // numbers with separators of thousands
+	leadingZero    int
+}
+
+// codeCells counts the cells that are codes of diseases, those of them with a dot, and codes of drugs.
+type codeCells struct{ icd, dotted, atc int }
 
 func newProfile(name string) *profile {
 	return &profile{name: name, formats: allFormats(), values: make(map[string]int)}

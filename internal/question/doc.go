@@ -7,5 +7,5 @@
 //
 // To add a kind, write a package with a variable of type Kind. Explain beside the code why a privacy unit moves
 // the answer by at most the bound of its shape. Run the suite of package questiontest on it, and add it to the
-// list in package kinds.
+// Kinds of its pipeline or stage.
 package question

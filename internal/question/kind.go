@@ -109,7 +109,7 @@ func Unmarshal(raw []byte, params proto.Message) error {
 		return fmt.Errorf("the question's parameters cannot be read: %w; "+
 			"install matching versions of node, aggregator and student", err)
 	}
-	if len(params.ProtoReflect().GetUnknown()) > 0 {
+	if messages.Unknown(params.ProtoReflect()) > 0 {
 		return fmt.Errorf("%w: its parameters have unknown fields", ErrUnknown)
 	}
 	return nil

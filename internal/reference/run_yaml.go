@@ -22,7 +22,8 @@ var (
 			"{name: y, kind: categorical, categories: [a, b, c]}]",
 		"columns: [{name: x, kind: categorical, categories: [a, b], repeat: 400}]",
 	}
-	someImages = []string{images(28, 28, 1), images(32, 32, 3), images(8, 8, 1)}
+	someRecords = 10000
+	someImages  = []string{images(28, 28, 1), images(32, 32, 3), images(8, 8, 1)}
 )
 
 func images(height, width, channels int) string {
@@ -97,7 +98,9 @@ func specWriter(c *comments, tables, images []*partition.Schema) *writer {
 	chosen := func(list []*partition.Schema) (all []reflect.Value) {
 		for _, schema := range list {
 			s := spec()
+			s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Records = 1, 1e-5, someRecords
 			s.Choose(schema)
+			s.Privacy = spec().Privacy
 			all = append(all, reflect.ValueOf(s).Elem())
 		}
 		return all

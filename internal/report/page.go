@@ -160,11 +160,15 @@ type view struct {
 	Agreement *agreement
 	Findings  []finding
 	Utility   *utilityTable
-	Cards     []picture.Card
-	Maps      *picture.HeatMaps
-	Scatter   *picture.Scatter
 	Tables    []table
-	Sheets    []picture.DrawnSheet
+	pictures
+}
+
+type pictures struct {
+	Cards   []picture.Card
+	Maps    *picture.HeatMaps
+	Scatter *picture.Scatter
+	Sheets  []picture.DrawnSheet
 }
 
 // WriteHTML writes the page: one file, no scripts, nothing loaded from
@@ -194,9 +198,11 @@ func WriteHTML(w io.Writer, p Page) error {
 		Agreement: newAgreement(p.Rounds, words.Teachers),
 		Findings:  findings(p.Evaluation),
 		Utility:   newUtilityTable(p.Evaluation),
-		Maps:      picture.NewHeatMaps(p.Correlations, p.Evaluation),
-		Scatter:   picture.NewScatter(p.Points),
 		Tables:    measurements(p.Evaluation),
+		pictures: pictures{
+			Maps:    picture.NewHeatMaps(p.Correlations, p.Evaluation),
+			Scatter: picture.NewScatter(p.Points),
+		},
 	}
 	v.Rules, v.Strongest = v.Verdict.table(), strongest(p.Pairs)
 	if v.Sheets, err = picture.NewSheets(p.Images); err != nil {

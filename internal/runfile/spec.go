@@ -55,6 +55,8 @@ type Spec struct {
 	// nor `post` has `relabel` for images of at least 8 x 8 pixels. So have tables of many columns, if
 	// `privacy.records` is 5,000 or more (docs/relabel.md). The study must allow it. `[]` leaves it out.
 	Post []string `yaml:"post"`
+	// PostChosen says that the stages were chosen.
+	PostChosen bool `yaml:"-"`
 	// Weights is the method that gives each synthetic row a weight (docs/weights.md); tables only. `discriminator` is
 	// free. `logreg-noised`, `logreg-debiased` and `dp-mlp` cost a part of the budget. `logreg` and `mlp` are
 	// NOT PRIVATE, for comparison. `none` gives no weights.

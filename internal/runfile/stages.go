@@ -53,7 +53,7 @@ func (s *Spec) choosePost(schema *partition.Schema) {
 	post, options := []string{name}, s.Sections[name]
 	if options.Validate() != nil ||
 		len(pipelines.StageNamed(name).Check(options, pipeline.Followed{Schema: schema, Post: post})) == 0 {
-		s.Post = post
+		s.Post, s.PostChosen = post, true
 	}
 }
 

@@ -30,6 +30,10 @@ func (s *Spec) Warnings(schema *partition.Schema) []string {
 			"%[3]d), where %[3]d is the public number of records.",
 			s.Privacy.Delta, meaning.StrongDelta, s.Privacy.Records))
 	}
+	if s.PostChosen {
+		warnings = append(warnings, fmt.Sprintf("No stages were given. Because of the data the run has %s, which "+
+			"costs a part of epsilon. `post: []` leaves that out (docs/%[1]s.md).", strings.Join(s.Post, ", ")))
+	}
 	return warnings
 }
 

@@ -48,23 +48,9 @@ func bar(rng *rand.Rand) []float64 {
 	return cells
 }
 
-// units makes the records of those of the given number of units that belong.
 func units(t testing.TB, unit string, n int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
-	table := partition.NewTable(schema(t, unit))
-	for u := range n {
-		rng := rand.New(rand.NewPCG(uint64(u), 5))
-		records := 1
-		if unit != partition.UnitRecord {
-			records += u % 9
-		}
-		for range records {
-			if cells := bar(rng); belongs(u) {
-				questiontest.Append(t, table, fmt.Sprint("p", u), cells)
-			}
-		}
-	}
-	return table
+	return questiontest.Units(t, schema(t, unit), n, belongs, bar)
 }
 
 // asked is a question for n random directions, of this spread.

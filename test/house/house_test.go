@@ -3,6 +3,9 @@ package house
 
 import (
 	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +21,7 @@ const (
 	files   = 20
 	lines   = 4000
 	benches = 5
+	fields  = 18
 )
 
 // No line is above 120 columns, with tabs of four. No package has more than 20 files or 4,000 lines without its
@@ -76,5 +80,43 @@ func TestSizes(t *testing.T) {
 	}
 	if seen < 500 {
 		t.Errorf("only %d files were seen", seen)
+	}
+}
+
+// No struct has more than 18 fields, but for those that mirror a file or a message, whose fields have tags.
+func TestStructsAreSmall(t *testing.T) {
+	root, structs := filepath.Join("..", ".."), 0
+	testkit.Must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".pb.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			named, _ := n.(*ast.TypeSpec)
+			if named == nil {
+				return true
+			}
+			of, _ := named.Type.(*ast.StructType)
+			if of == nil {
+				return true
+			}
+			structs++
+			has, tagged := 0, false
+			for _, f := range of.Fields.List {
+				has += max(1, len(f.Names))
+				tagged = tagged || f.Tag != nil
+			}
+			if has > fields && !tagged {
+				t.Errorf("%s: %s has %d fields; group those that belong together", path, named.Name, has)
+			}
+			return true
+		})
+		return nil
+	}))
+	if structs < 500 {
+		t.Errorf("only %d structs were found", structs)
 	}
 }

@@ -32,8 +32,6 @@ const (
 type Execution struct {
 	inquiry
 	spans spans
-	// permitMessage asks sites whether they permit the run; nil before a node was asked.
-	permitMessage []peer.Encoded
 
 	woken     chan struct{}   // has one token while a step is due
 	abandoned context.Context // ends when the round must end without a release
@@ -53,17 +51,26 @@ type Execution struct {
 	// this pass.
 	outer *Execution
 	told  bool
-	// asked has the nodes that were sent the round first, nil before; noted reports that the store knows. Only the
-	// collecting goroutine uses them.
-	asked []*peer.Node
-	noted bool
-
-	// masked is the current attempt at a masked round, or nil; runKeys records which run keys of nodes belong to
-	// members.
-	masked  *attempt
-	runKeys map[*conclavev1.RunKey]bool
+	firstAsked
+	masks
 
 	outcome
+}
+
+// firstAsked is what the collecting goroutine knows of the nodes that it asked first.
+type firstAsked struct {
+	// permitMessage asks sites whether they permit the run; nil before a node was asked.
+	permitMessage []peer.Encoded
+	// asked has the nodes that were sent the round first, nil before; noted reports that the store knows.
+	asked []*peer.Node
+	noted bool
+}
+
+// masks is the state of a masked round.
+type masks struct {
+	// masked is the current attempt, or nil; runKeys records which run keys of nodes belong to members.
+	masked  *attempt
+	runKeys map[*conclavev1.RunKey]bool
 }
 
 // inquiry is what an execution answers. It is constant until the execution has ended.

@@ -43,16 +43,7 @@ type Options struct {
 	MayAsk func(run, opener, claim string, by certs.Identity) error
 	// Requester names the student that wants a run, which may be queued.
 	Requester func(run, opener string) string
-	// MostOpen bounds a student's open runs.
-	MostOpen int
-	// MostRuns bounds the runs that a student ever opened.
-	MostRuns int
-	// MostEntries bounds the plan entries of all runs that a student ever opened on a dataset.
-	MostEntries int
-	// MostQuestions bounds a student's questions that were ever charged.
-	MostQuestions int
-	// LeastDeadline is the shortest deadline of a run's rounds.
-	LeastDeadline time.Duration
+	Limits
 	// Sign signs a statement with the aggregator's certificate.
 	Sign func(attest.Statement) (attest.Signature, error)
 	// Reload updates the revocation list.
@@ -63,6 +54,20 @@ type Options struct {
 	Log     *zap.Logger
 	Hooks   Hooks
 	Faults  Faults
+}
+
+// Limits bound what a student may open and ask.
+type Limits struct {
+	// MostOpen bounds a student's open runs.
+	MostOpen int
+	// MostRuns bounds the runs that a student ever opened.
+	MostRuns int
+	// MostEntries bounds the plan entries of all runs that a student ever opened on a dataset.
+	MostEntries int
+	// MostQuestions bounds a student's questions that were ever charged.
+	MostQuestions int
+	// LeastDeadline is the shortest deadline of a run's rounds.
+	LeastDeadline time.Duration
 }
 
 // Faults inject errors into a release and its charge, which tests of the audit must find.

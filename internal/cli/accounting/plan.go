@@ -76,7 +76,7 @@ func printForecast(f *run.Forecast) {
 			text.Several(f.Rounds, "noisy sum"), text.Several(f.Queries/max(1, f.Rounds), "number"))
 		fmt.Println("releases:")
 	default:
-		if p, _ := pipelines.Named(f.Pipeline); p.Teachers {
+		if p, _ := pipelines.Named(f.Pipeline); p.Teachers || f.Unanimous > 0 {
 			fmt.Printf("run %s: %s in %s to %s\n", f.Run, text.Several(f.Queries, "query"),
 				text.Several(f.Rounds, "round"), text.Several(f.Teachers, "teacher"))
 			fmt.Printf("with this noise the budget allows %s\n", text.Several(f.Admitted, "query"))

@@ -21,7 +21,6 @@ func bundleCommand() *cobra.Command {
 		Long: `Packs rows, model, schema, certificate, ledger, signatures and the report without real rows into a zip
 file, with a README for the recipient. The bundle has no state of the run and no names of a site's files.
 The same run always gives the same bytes.`,
-		Args: cobra.NoArgs,
 	}
 	from := c.Flags().String("from", "", "output `folder` of a finished run")
 	out := c.Flags().String("out", "", "the zip `file` to write")

@@ -49,7 +49,8 @@ func (l *labelled) Draw(ctx context.Context, n int) (pipeline.Rows, string, erro
 		note += " "
 	}
 	changed := l.rule.label(&rows, rand.New(rand.NewPCG(l.s.Seed, 0x1abe1)))
-	return rows, fmt.Sprintf("%s%d of %d %s got another label than the generator's.", note, changed, n, l.what), nil
+	return rows, fmt.Sprintf("%sNew labels (stage relabel): %d of %d %s got another label than the generator's.", note,
+		changed, n, l.what), nil
 }
 
 // Class draws rows of all classes, and takes those that the rule assigns to this one.

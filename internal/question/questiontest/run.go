@@ -27,6 +27,9 @@ func Run(t *testing.T, k question.Kind, c Cases) {
 	if c.Units == nil {
 		c.Units = SmallUnits
 	}
+	if len(c.Bounds) == 0 || !slices.ContainsFunc(c.Adversaries, func(a Adversary) bool { return a.Records >= 30 }) {
+		t.Fatal("a bound is tested by nothing: name questions in Bounds, and in Adversaries a unit of 30 records")
+	}
 	r := &runner{k, c}
 	t.Run("shape", r.shape)
 	t.Run("bound", r.bound)

@@ -56,17 +56,28 @@ func SmallTable(t testing.TB, rows int, seed uint64) *partition.Table {
 func SmallUnits(t testing.TB, unit string, units int, belongs func(unit int) bool) *partition.Table {
 	t.Helper()
 	all, at := SmallTable(t, 9*units, 1), 0
-	table := partition.NewTable(Schema(t, SmallSchema, unit))
-	for u := range units {
+	return Units(t, Schema(t, SmallSchema, unit), units, belongs, func(*rand.Rand) []float64 {
+		at++
+		return slices.Clone(all.Cells(at - 1))
+	})
+}
+
+// Units makes the records of those of n units that belong: one record each, or people with 1 to 9 if the schema has a
+// unit column. Each unit has a generator of its own, from which cells draws a record without its unit.
+func Units(t testing.TB, schema *partition.Schema, n int, belongs func(unit int) bool,
+	cells func(*rand.Rand) []float64) *partition.Table {
+	t.Helper()
+	table := partition.NewTable(schema)
+	for u := range n {
+		rng := rand.New(rand.NewPCG(uint64(u), 5))
 		records := 1
-		if unit != partition.UnitRecord {
+		if schema.UnitColumn() >= 0 {
 			records += u % 9
 		}
 		for range records {
-			if belongs(u) {
-				Append(t, table, fmt.Sprint("p", u), slices.Clone(all.Cells(at)))
+			if of := cells(rng); belongs(u) {
+				Append(t, table, fmt.Sprint("p", u), of)
 			}
-			at++
 		}
 	}
 	return table

@@ -23,7 +23,7 @@ type options struct {
 func Command() *cobra.Command {
 	var o options
 	c := &cobra.Command{
-		Use:   "aggregator --config FILE [--embedded-etcd] [--listen HOST:PORT]",
+		Use:   "aggregator [COMMAND] --config FILE [--embedded-etcd] [--listen HOST:PORT]",
 		Short: "serve teachers and students: collect votes, add noise, charge every answer to the ledger",
 		Long: `Serves nodes and students: adds up votes and sums, adds noise, and charges every answer to the ledger
 in etcd.

@@ -21,7 +21,7 @@ import (
 // Command executes one run, or queued runs until a signal.
 func Command() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "student --config FILE",
+		Use:   "student [COMMAND] --config FILE",
 		Short: "train a generator from an aggregator's releases, or execute runs of its queue",
 		Long: `Trains a generator from an aggregator's releases and writes the synthetic data with its certificate.
 With queue: true in its file it is a worker: it takes runs from the aggregator's queue until it is stopped.

@@ -29,7 +29,6 @@ knew. If the ledger has grown since the restore, give the last entry of the back
 With a policy, the site's own ledger keeps all its charges, and charges each repeated question once more. If the
 policy names approvers, one of them signs (--as, --key). Without a policy there is no such ledger: releases since the
 backup are not counted, and are spent on top of the dataset's budget. The command writes a line to the audit log.`,
-		Args: cobra.NoArgs,
 	}
 	seq := c.Flags().Uint64("seq", 0, "number of the last entry of the restored ledger, as the refusal shows it")
 	hash := c.Flags().String("hash", "", "hash of that entry, 64 hex digits")

@@ -282,12 +282,15 @@ func (s *Schema) values(at int, text string) (values, error) {
 		v, err := s.cell(at, text)
 		return values{v, v, math.IsNaN(v)}, err
 	}
+	if number == "" && c.spelled == nil {
+		return values{}, fmt.Errorf("has a range of %q without a number", c.Name)
+	}
 	v, err := s.cell(at, number)
-	if err != nil && c.spelled != nil {
+	if err != nil {
 		return values{}, err
 	}
-	if err != nil || math.IsNaN(v) {
-		return values{}, fmt.Errorf("has a range of %q without a number", c.Name)
+	if math.IsNaN(v) {
+		return values{}, fmt.Errorf("has a range of %q without a value", c.Name)
 	}
 	lo, hi := c.Range()
 	switch relation {

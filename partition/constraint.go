@@ -20,6 +20,8 @@ type rule interface {
 	breaks(cells []float64) bool
 	// moved changes a cell, if possible, so that the row no longer breaks the rule.
 	moved(cells []float64)
+	// unmovable says why a schema may not have the rule with `broken: move`, "" if it may.
+	unmovable() string
 	// best is the value of a column in [lo, hi] with which rows break the rule least. Both ends are valid values, and
 	// lo is not empty.
 	best(column int, lo, hi float64) float64
@@ -52,7 +54,7 @@ func (s *Schema) Broken(cells []float64) int {
 // Settle moves a row as its broken constraints say, and returns a fault if it still breaks one.
 func (s *Schema) Settle(cells []float64) *CellFault {
 	s.Move(cells, false)
-	return brokenFault(s.Broken(cells))
+	return s.brokenFault(s.Broken(cells))
 }
 
 // Move moves a row as its broken constraints say. With always, every constraint that can move a row does so, as with
@@ -66,12 +68,15 @@ func (s *Schema) Move(cells []float64, always bool) {
 }
 
 // brokenFault is the fault of a row that breaks a constraint, or nil for number 0.
-func brokenFault(number int) *CellFault {
+func (s *Schema) brokenFault(number int) *CellFault {
 	if number == 0 {
 		return nil
 	}
-	return &CellFault{fmt.Sprintf("the row breaks constraint %d of the schema", number),
-		"correct the row", "give the constraint broken: move"}
+	fix := "correct the constraint"
+	if c := &s.constraints[number-1]; !c.move && c.unmovable() == "" {
+		fix = "give the constraint broken: move"
+	}
+	return &CellFault{fmt.Sprintf("the row breaks constraint %d of the schema", number), "correct the row", fix}
 }
 
 // MarshalJSON writes the constraint with column indexes and cell values. null is the empty cell.
@@ -176,6 +181,16 @@ func (r *implies) moved(cells []float64) {
 	}
 }
 
+func (r *implies) unmovable() string {
+	switch {
+	case r.then == nil:
+		return "never has no target; use if and then"
+	case !r.then.any[0].empty && r.then.any[0].lo != r.then.any[0].hi:
+		return "the first value under then is a range"
+	}
+	return ""
+}
+
 func (*implies) best(_ int, lo, _ float64) float64 { return lo }
 
 func (r *implies) pins() (all []part) {
@@ -215,6 +230,7 @@ func (r *follows) breaks(cells []float64) bool {
 }
 
 func (r *follows) moved(cells []float64)           { cells[r.column] = r.as[key(cells[r.from])] }
+func (*follows) unmovable() string                 { return "" }
 func (*follows) best(_ int, lo, _ float64) float64 { return lo }
 func (r *follows) pins() []part                    { return r.listed }
 
@@ -239,6 +255,7 @@ type order struct {
 	first, second int
 	strict        bool
 	whole         bool // the second one is an integer
+	bothWhole     bool
 	most          float64
 	dates         *dateOrder // nil if cells compare directly
 }
@@ -273,6 +290,13 @@ func (r *order) moved(cells []float64) {
 	if b := r.least(cells[r.first]); b <= r.most {
 		cells[r.second] = b
 	}
+}
+
+func (r *order) unmovable() string {
+	if r.strict && !r.bothWhole {
+		return "less moves only whole numbers; use at_most, or broken: refuse"
+	}
+	return ""
 }
 
 func (r *order) best(column int, lo, hi float64) float64 {

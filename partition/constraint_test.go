@@ -241,6 +241,35 @@ func TestReadersFindBrokenRows(t *testing.T) {
 	testkit.Same(t, "moved", []float64{0, 2, 17, 1, 2, 5, 6, 0}, table.Cells(0), cmpopts.EquateNaNs())
 }
 
+// The advice for a broken row is a schema that can be loaded.
+func TestAdviceForABrokenRow(t *testing.T) {
+	for constraint, movable := range map[string]bool{
+		"{less: [came, left]}":                                   true,
+		"{less: [came, left], broken: move}":                     false, // left has no larger value
+		"{less: [low, high]}":                                    false,
+		"{at_most: [low, high]}":                                 true,
+		"{never: {sex: F, kin: wife}}":                           false,
+		"{if: {sex: F}, then: {kin: none}}":                      true,
+		"{if: {sex: F}, then: {age: '<9'}}":                      false,
+		"{column: card, follows: kin, as: {wife: 0}}":            true,
+		"{if: {sex: F}, then: {age: [7, '<9']}, broken: refuse}": true,
+	} {
+		s, err := partition.ParseSchema([]byte(households + "  - " + constraint + "\n"))
+		testkit.Must(t, err)
+		fault := s.Settle([]float64{0, 0, 40, 9, 2, 366, 366, 1})
+		if fault == nil || (fault.SchemaFix == "give the constraint broken: move") != movable {
+			t.Errorf("%s: %+v, want the advice to move: %v", constraint, fault, movable)
+		}
+		moving := strings.TrimSuffix(strings.ReplaceAll(constraint, ", broken: refuse", ""), "}") + ", broken: move}"
+		if strings.Contains(constraint, "broken: move") {
+			continue
+		}
+		if _, err := partition.ParseSchema([]byte(households + "  - " + moving + "\n")); (err == nil) != movable {
+			t.Errorf("%s: %v", moving, err)
+		}
+	}
+}
+
 // The search for contradictions is bounded. It finds that eight pigeons do not fit in seven holes, and gives up on a
 // ladder with too many values.
 func TestTheSearchIsBounded(t *testing.T) {

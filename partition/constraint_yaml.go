@@ -133,6 +133,9 @@ func (s *Schema) constraint(f *constraintFile) (*Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if why := c.unmovable(); c.move && why != "" {
+		return nil, fmt.Errorf("cannot use broken: move, because %s", why)
+	}
 	if len(c.Columns) < 2 || len(c.Columns) > maxConstrained {
 		return nil, fmt.Errorf("is about %d columns; use 2 to %d", len(c.Columns), maxConstrained)
 	}
@@ -167,9 +170,6 @@ func (s *Schema) impliesRule(f *constraintFile, c *Constraint) (rule, error) {
 		r.when, c.Columns = append(r.when, *p), append(c.Columns, p.column)
 	}
 	if f.Never != nil {
-		if c.move {
-			return nil, errors.New("cannot use broken: move, because never has no target; use if and then")
-		}
 		return r, nil
 	}
 	if len(f.If) == 0 || len(f.Then) != 1 {
@@ -178,9 +178,6 @@ func (s *Schema) impliesRule(f *constraintFile, c *Constraint) (rule, error) {
 	then, err := s.part(f.Then[0])
 	if err != nil {
 		return nil, err
-	}
-	if first := then.any[0]; c.move && !first.empty && first.lo != first.hi {
-		return nil, errors.New("cannot use broken: move, because the first value under then is a range")
 	}
 	r.then, c.Columns = then, append(c.Columns, then.column)
 	return r, nil
@@ -236,11 +233,8 @@ func (s *Schema) orderRule(names []string, strict bool, c *Constraint) (rule, er
 		c.Columns = append(c.Columns, at)
 	}
 	first, second := &s.Columns[c.Columns[0]], &s.Columns[c.Columns[1]]
-	if c.move && strict && (first.Kind != Integer || second.Kind != Integer) {
-		return nil, errors.New("cannot use broken: move, because less moves only whole numbers; use at_most, or " +
-			"broken: refuse")
-	}
-	r := &order{first: c.Columns[0], second: c.Columns[1], strict: strict, whole: second.Kind == Integer}
+	r := &order{first: c.Columns[0], second: c.Columns[1], strict: strict, whole: second.Kind == Integer,
+		bothWhole: first.Kind == Integer && second.Kind == Integer}
 	firstDate, isDate := first.spelled.(*dateCells)
 	secondDate, isToo := second.spelled.(*dateCells)
 	switch {

@@ -67,7 +67,7 @@ func (t *Table) Append(cells []float64, unit string) error {
 			return fault.in(t.rows+1, columns[i].Name)
 		}
 	}
-	if fault := brokenFault(t.schema.Broken(cells)); fault != nil {
+	if fault := t.schema.brokenFault(t.schema.Broken(cells)); fault != nil {
 		return fault.in(t.rows+1, "")
 	}
 	if unit != "" {

@@ -39,7 +39,7 @@ func TestAllViolationsAreTold(t *testing.T) {
 		`correct its spelling (case and spaces count), or add the category to the schema
   whole rows: 1 time the row does not have the 2 cells of the header (row 3); complete or quote the row's cells
   whole rows: 1 time the row breaks constraint 1 of the schema (row 5); ` +
-		`correct the row, or give the constraint broken: move`
+		`correct the row, or correct the constraint`
 	check := func() {
 		_, err := DecodeCSV(s, strings.NewReader(text), "t.csv", Options{})
 		var found *Violations

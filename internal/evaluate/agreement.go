@@ -30,7 +30,8 @@ func RankingAgreement(models []ModelUtility) (*float64, []string) {
 // in both tables (the agreed ranking probability). A column's importance is the multiple correlation of the
 // label (1 for the positive class, 0 for others, or the number) with the column alone. For a number without
 // empty cells this is the absolute value of Pearson's correlation, for a category the correlation ratio. A
-// constant column has importance 0. weight are the weights of the synthetic rows, nil for 1 each.
+// constant column has importance 0. Of a column with more than 500 categories, those that are most frequent in the
+// real table count, and all others as one. weight are the weights of the synthetic rows, nil for 1 each.
 //
 // The result is nil, with a note, if the label is missing, cannot be ranked or is constant in a table, or if
 // there are fewer than two other columns. It fails for tables without rows or with different columns, and with
@@ -48,13 +49,14 @@ func CompareImportance(real, synthetic *partition.Table, weight []float64) (*flo
 	if label < 0 || !isNumber(&schema.Columns[label]) && schema.Positive() < 0 {
 		return none("the schema has no label that is a number or has a positive class")
 	}
+	kept := newCoarse(real)
 	var r, s []float64
 	for _, j := range dataColumns(schema) {
 		if j == label {
 			continue
 		}
-		a, okA := importance(real, schema, j, label, nil)
-		b, okB := importance(synthetic, schema, j, label, weight)
+		a, okA := importance(real, kept, j, label, nil)
+		b, okB := importance(synthetic, kept, j, label, weight)
 		if !okA || !okB {
 			return none("the label is the same in all rows of a table")
 		}
@@ -68,7 +70,8 @@ func CompareImportance(real, synthetic *partition.Table, weight []float64) (*flo
 }
 
 // importance is the multiple correlation of the label with column j; false if the label is constant.
-func importance(t *partition.Table, schema *partition.Schema, j, label int, weight []float64) (float64, bool) {
+func importance(t *partition.Table, kept *coarse, j, label int, weight []float64) (float64, bool) {
+	schema := t.Schema()
 	target := make([]float64, t.Len())
 	w := make([]float64, t.Len())
 	mean, total := 0.0, 0.0
@@ -91,7 +94,7 @@ func importance(t *partition.Table, schema *partition.Schema, j, label int, weig
 	if !(all > 1e-12*total*math.Max(1, mean*mean)) {
 		return 0, false
 	}
-	d := newDesign(schema, []int{j})
+	d := newDesign(schema, []int{j}, kept)
 	rows := d.rows(t)
 	beta := leastSquares(rows, target, w)
 	explained := 0.0

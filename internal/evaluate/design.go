@@ -12,17 +12,18 @@ import (
 type design struct {
 	schema  *partition.Schema
 	columns []int
-	start   []int // of each column's features
+	kept    *coarse // nil: all categories are
+	start   []int   // of each column's features
 	width   int
 }
 
-func newDesign(schema *partition.Schema, columns []int) design {
-	d := design{schema: schema, columns: columns, width: 1}
+func newDesign(schema *partition.Schema, columns []int, kept *coarse) design {
+	d := design{schema: schema, columns: columns, kept: kept, width: 1}
 	for _, j := range columns {
 		d.start = append(d.start, d.width)
 		c := &schema.Columns[j]
 		if c.Kind == partition.Categorical {
-			d.width += max(0, len(c.Categories)-1)
+			d.width += max(0, kept.size(schema, j)-1)
 		} else {
 			d.width++
 		}
@@ -68,8 +69,11 @@ func (d design) rows(t *partition.Table) *sparse {
 			next := at + 1
 			switch {
 			case c.Kind == partition.Categorical:
-				next = at + max(0, len(c.Categories)-1)
-				if n := int(v); !empty && n >= 1 && at+n-1 < next {
+				next = at + max(0, d.kept.size(d.schema, j)-1)
+				if empty {
+					break
+				}
+				if n := d.kept.code(j, int(v)); n >= 1 && at+n-1 < next {
 					put(at+n-1, 1)
 				}
 			case empty && isNumber(c):

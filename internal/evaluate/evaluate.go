@@ -80,6 +80,7 @@ func (e *Evaluation) parts(ctx context.Context, in Input, weight []float64) []fu
 			e.Regression, notes, err = CompareRegressions(in.Train, in.Test, in.Synthetic, weight, nil)
 			return notes, err
 		},
+		func() ([]string, error) { return coarseNotes(in.Test.Schema()), nil },
 		func() ([]string, error) { return e.utility(ctx, in) },
 		func() (notes []string, err error) {
 			if in.Train == nil {
@@ -104,6 +105,14 @@ func (e *Evaluation) parts(ctx context.Context, in Input, weight []float64) []fu
 		})
 	}
 	return parts
+}
+
+// coarse puts rare categories of the real rows together, those of the training if there are any.
+func (in Input) coarse() *coarse {
+	if in.Train != nil {
+		return newCoarse(in.Train)
+	}
+	return newCoarse(in.Test)
 }
 
 func (in Input) check() error {

@@ -32,7 +32,7 @@ func ComparePropensity(real, synthetic *partition.Table, weight []float64) (*Pro
 	if err != nil {
 		return nil, nil, fmt.Errorf("propensity: %w", err)
 	}
-	d := newDesign(real.Schema(), dataColumns(real.Schema()))
+	d := newDesign(real.Schema(), dataColumns(real.Schema()), nil)
 	if d.width > mostFeatures {
 		return nil, []string{fmt.Sprintf("propensity: %d features are more than the %d that are compared", d.width,
 			mostFeatures)}, nil

@@ -36,7 +36,7 @@ func ComparePropensityTree(real, synthetic *partition.Table, weight []float64, o
 		return fail(fmt.Errorf("leaves of %d rows and %d permutations: choose positive numbers, or 0 for the defaults",
 			o.Leaf, o.Permutations))
 	}
-	d := newDesign(real.Schema(), dataColumns(real.Schema()))
+	d := newDesign(real.Schema(), dataColumns(real.Schema()), nil)
 	if d.width < 2 {
 		return fail(fmt.Errorf("no column holds data"))
 	}

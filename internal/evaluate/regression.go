@@ -109,7 +109,7 @@ func numberColumn(schema *partition.Schema, name string) (int, error) {
 
 // designWithout has the main effects of all data columns except one.
 func designWithout(schema *partition.Schema, target int) design {
-	return newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }))
+	return newDesign(schema, slices.DeleteFunc(dataColumns(schema), func(j int) bool { return j == target }), nil)
 }
 
 // betaMSE is the mean squared difference of coefficients, without the intercepts.

@@ -130,7 +130,7 @@ func TestCompareImportance(t *testing.T) {
 		t.Error(err)
 	}
 	// A number's importance is its correlation, a category's the correlation ratio.
-	x, _ := importance(real, s, 0, 3, nil)
+	x, _ := importance(real, nil, 0, 3, nil)
 	r, err := correlation(real, 0, 3, nil)
 	if err != nil || math.Abs(x-math.Abs(*r)) > 1e-6 {
 		t.Errorf("importance of x is %v, its correlation %v", x, *r)

@@ -34,15 +34,16 @@ func (e *Evaluation) utility(ctx context.Context, in Input) (notes []string, err
 		return []string{"The schema has no label with a positive class, so no classifier can be trained."}, nil
 	}
 	encoder := encode.New(schema)
-	s := settings{synthetic: label(encoder, in.Synthetic), test: label(encoder, in.Test)}
+	kept := in.coarse()
+	s := settings{synthetic: kept.label(encoder, in.Synthetic), test: kept.label(encoder, in.Test)}
 	if err := measure.CheckClasses(s.test.Positive); err != nil {
 		return []string{"The test rows have only one class, so nothing can be ranked."}, nil
 	}
 	if in.Train != nil {
-		s.real = label(encoder, in.Train)
+		s.real = kept.label(encoder, in.Train)
 	}
 	if in.CoinFlips != nil {
-		s.coin = label(encoder, in.CoinFlips)
+		s.coin = kept.label(encoder, in.CoinFlips)
 	}
 	s.learnC, s.examC = divide(s.synthetic)
 	e.Utility = make([]ModelUtility, len(in.Models))

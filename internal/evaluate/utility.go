@@ -31,6 +31,8 @@ var ErrNoClasses = errors.New("the schema has no label with a positive class")
 // With synthetic training rows and real test rows this is setting B of the PATE-GAN paper (Jordon, Yoon, van
 // der Schaar 2019). With real rows for both it is the ceiling, setting A.
 //
+// Of a column with more than 500 categories, models see those that are most frequent in train, and all others as one.
+//
 // It fails with ErrNoClasses if the label is missing, is a number, or has many classes and the schema marks
 // none as positive; with ErrOneClass if a table has only one class (the message says which); if the tables'
 // schemas have different columns; and if ctx has ended before a model.
@@ -46,7 +48,8 @@ func TrainTest(ctx context.Context, train, test *partition.Table, models ...*cla
 		return nil, fmt.Errorf("train and test: %w", err)
 	}
 	encoder := encode.New(schema)
-	learn, exam := label(encoder, train), label(encoder, test)
+	kept := newCoarse(train)
+	learn, exam := kept.label(encoder, train), kept.label(encoder, test)
 	// The error is made here, since a model or a measure does not know which table it has.
 	for _, side := range []struct {
 		name string
@@ -108,21 +111,14 @@ func counted(w float64) float64 {
 }
 
 // label converts a table into rows for classifiers, with its weights if it has any.
-func label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
-	x := encoder.Encode(t)
-	r := classify.Rows{
-		X:        classify.Matrix{Rows: x.Len(), Cols: x.Width, Data: make([]float64, len(x.Features))},
-		Positive: make([]bool, x.Len()),
-		Weight:   slices.Clone(t.Weights()),
-	}
+func (c *coarse) label(encoder *encode.Encoder, t *partition.Table) classify.Rows {
+	x, classes := c.matrix(encoder, t)
+	r := classify.Rows{X: x, Positive: make([]bool, x.Rows), Weight: slices.Clone(t.Weights())}
 	for i, w := range r.Weight {
 		r.Weight[i] = counted(w)
 	}
-	for i, v := range x.Features {
-		r.X.Data[i] = float64(v)
-	}
-	for i, c := range x.Classes {
-		r.Positive[i] = c == t.Schema().Positive()
+	for i, class := range classes {
+		r.Positive[i] = class == t.Schema().Positive()
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/conclave-dp/conclave/partition/encode"
 )
@@ -34,7 +35,7 @@ func (c *Checks) OneOf(field, value string, of ...string) {
 
 // Between requires a number from lo to hi. NaN is refused.
 func (c *Checks) Between(field string, v, lo, hi float64) {
-	c.Check(v >= lo && v <= hi, "%s: %v is not between %v and %v", field, v, lo, hi)
+	c.Check(v >= lo && v <= hi, "%s: %s is not between %s and %s", field, plain(v), plain(lo), plain(hi))
 }
 
 // Positive requires a finite number above 0.
@@ -44,9 +45,16 @@ func (c *Checks) Positive(field string, v float64) {
 
 // Chosen requires a number from lo to hi, or unset, which lets the pipeline choose.
 func (c *Checks) Chosen(field string, v, unset, lo, hi float64) {
-	c.Check(v == unset || v >= lo && v <= hi, "%s: %v is not between %v and %v, or %v to have it chosen", field, v, lo,
-		hi,
-		unset)
+	c.Check(v == unset || v >= lo && v <= hi, "%s: %s is not between %s and %s, or %s to have it chosen", field,
+		plain(v), plain(lo), plain(hi), plain(unset))
+}
+
+// plain writes a whole number without an exponent.
+func plain(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // Decay requires the decay of a moving average, or -1, which lets the pipeline choose.

@@ -20,6 +20,8 @@ func TestChecks(t *testing.T) {
 		func(c *Checks, ok bool) { c.Positive("size", map[bool]float64{true: 1e-9}[ok]) },
 		func(c *Checks, ok bool) { c.Chosen("rate", map[bool]float64{true: -1, false: -2}[ok], -1, 0, 1) },
 		func(c *Checks, ok bool) { c.Chosen("rate", map[bool]float64{true: 1, false: 1.5}[ok], -1, 0, 1) },
+		func(c *Checks, ok bool) { c.Between("most", map[bool]float64{true: 1 << 24, false: 0}[ok], 16, 1<<24) },
+		func(c *Checks, ok bool) { c.Chosen("seed", map[bool]float64{true: 0, false: 1e8 + 0.5}[ok], 0, 1, 1e8) },
 		func(c *Checks, ok bool) { c.Decay("average", map[bool]float64{true: -1, false: 1}[ok]) },
 		func(c *Checks, ok bool) { c.Noise(map[bool]float64{true: 0, false: math.Inf(1)}[ok]) },
 		func(c *Checks, ok bool) {
@@ -37,6 +39,8 @@ p.n: NaN is not between 1 and 2
 p.size: 0 is not above 0
 p.rate: -2 is not between 0 and 1, or -1 to have it chosen
 p.rate: 1.5 is not between 0 and 1, or -1 to have it chosen
+p.most: 0 is not between 16 and 16777216
+p.seed: 1.000000005e+08 is not between 1 and 100000000, or 0 to have it chosen
 p.average: 1 is not at least 0 and below 1, or -1 to have it chosen
 p.noise: +Inf is not 0 (chosen) or above
 p.quorum: 0 is not a share of the teachers, above 0 and at most 1

@@ -156,7 +156,13 @@ func TestOddTables(t *testing.T) {
 		"10000 codes": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: binary}\n",
 			[]float64{4711, 1}, ""},
 		"10000 codes twice": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: " +
-			"categorical, categories: " + codes + "}\n", nil, "cells, and 2000000 are the most"},
+			"categorical, categories: " + codes + "}\n", nil, "the tables of 2 columns and of pairs of them have " +
+			`100020000 cells, and 2000000 are the most; use a schema with fewer categories; column "a" has 10000`},
+		"10000 codes in 210 columns": {"  - {name: x, kind: integer, lower: 0, upper: 999}\n  - {name: a, kind: " +
+			"categorical, repeat: 210, categories: " + codes + "}\n", nil, "the tables of 211 columns have 2100218 " +
+			`cells, and 2000000 are the most; use a schema with fewer categories; column "a_0" has 10000`},
+		"10000 codes with 8 numbers": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: x, " +
+			"kind: integer, lower: 0, upper: 999, repeat: 8}\nlabel: a\n", nil, "lower marginals.cells"},
 		"codes in a constraint": {"  - {name: a, kind: categorical, categories: " + codes + "}\n  - {name: b, kind: " +
 			"integer, lower: 0, upper: 99}\nconstraints:\n  - {never: {a: c0007, b: 3}}\n", nil,
 			"marginals.size is"},

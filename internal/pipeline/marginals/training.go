@@ -241,13 +241,50 @@ func (a *asked) fill(sigma float64, pairs [][2]int, alone, together []float64) e
 	}
 	a.close()
 	if a.entries > maxEntries {
-		return fmt.Errorf("the tables of all pairs of %d columns have %d cells, and %d are the most; lower "+
-			"marginals.cells", len(a.columns), a.entries, maxEntries)
+		return a.tooMany(len(pairs) > 0)
 	}
 	if a.bound > mostBound {
 		return fmt.Errorf("there are too many pairs of %d columns", len(a.columns))
 	}
 	return nil
+}
+
+// tooMany is the error for tables with too many cells, some of them of pairs of columns. Fewer cells of numbers are
+// the remedy only if they suffice.
+func (a *asked) tooMany(pairs bool) error {
+	fewest := func(column int) int {
+		c := &a.columns[column]
+		if isNumber(c.of) && !c.sign {
+			return min(c.n, 2+c.n-len(c.from))
+		}
+		return c.size()
+	}
+	least, columns, most := 0, map[int]bool{}, (*cells)(nil)
+	for _, t := range a.tables {
+		n := fewest(t.first)
+		if t.second != t.first {
+			n *= fewest(t.second)
+		}
+		least += n
+	}
+	for i := range a.columns {
+		c := &a.columns[i]
+		columns[c.column] = true
+		if !isNumber(c.of) && (most == nil || c.n > most.n) {
+			most = c
+		}
+	}
+	of, fix := fmt.Sprintf("%d columns", len(columns)), "lower marginals.fine"
+	if pairs {
+		of, fix = of+" and of pairs of them", "lower marginals.cells"
+	}
+	switch {
+	case least > maxEntries && most == nil:
+		fix = "use a schema with fewer columns"
+	case least > maxEntries:
+		fix = fmt.Sprintf("use a schema with fewer categories; column %q has %d", most.of.Name, most.n)
+	}
+	return fmt.Errorf("the tables of %s have %d cells, and %d are the most; %s", of, a.entries, maxEntries, fix)
 }
 
 // widest returns the columns of the largest possible second or third sum.

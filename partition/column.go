@@ -124,7 +124,8 @@ const (
 func (c *Column) ParseCell(text string) (float64, *CellFault) { return c.parseCell(text, false) }
 
 // ParseValue is ParseCell for a value in a constraint or a condition. It refuses a value more precise than a cell: a
-// day in a column of months, or a code longer than the schema's prefixes.
+// day in a column of months, or a code longer than the schema's prefixes. It does not move numbers and dates into clip,
+// so they may lie outside of [Column.Range].
 func (c *Column) ParseValue(text string) (float64, *CellFault) { return c.parseCell(text, true) }
 
 func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
@@ -150,7 +151,11 @@ func (c *Column) parseCell(text string, exact bool) (float64, *CellFault) {
 	if fault != nil {
 		return 0, &CellFault{fault.Problem + ", expected " + c.expected(), fault.Fix, fault.SchemaFix}
 	}
-	return c.NumberCell(v)
+	cell, fault := c.NumberCell(v)
+	if fault == nil && exact {
+		return v, nil
+	}
+	return cell, fault
 }
 
 // NumberCell is ParseCell for a finite number as stored, in a column with numbers ([Column.Number]).

@@ -80,6 +80,11 @@ func (c Condition) On(schema *partition.Schema) (column int, meets func(cell flo
 		(kind == partition.Categorical || kind == partition.Binary) {
 		return 0, nil, fmt.Errorf("%w: %s: values of this column have no order; use =", ErrCondition, c)
 	}
+	if lo, hi := schema.Columns[column].Range(); want < lo || want > hi {
+		of := &schema.Columns[column]
+		return 0, nil, fmt.Errorf("%w: %s: the value is outside of the column's range, %s to %s", ErrCondition, c,
+			of.CellText(lo), of.CellText(hi))
+	}
 	return column, func(cell float64) bool {
 		switch c.Relation {
 		case "=":

@@ -36,6 +36,37 @@ func TestConditionsOnKinds(t *testing.T) {
 	}
 }
 
+// A value that clip would move is refused, with the range; values at its ends are not.
+func TestConditionsOutsideOfClip(t *testing.T) {
+	schema := partitiontest.Schema(t, `columns:
+  - {name: los, kind: integer, lower: 0, upper: 1000, clip: [1, 100]}
+  - {name: dose, kind: continuous, lower: -5, upper: 5, clip: [-0.5, 2], nullable: true}
+  - {name: visit, kind: date, lower: 2015-01-01, upper: 2024-12-31, clip: [2016-01-01, 2020-12-31]}
+`)
+	for text, want := range map[string]string{
+		"los=500": "los=500: the value is outside of the column's range, 1 to 100", "los>=500": "1 to 100",
+		"los<0": "1 to 100", "los>100.5": "not a whole number", "los<=2000": "1 to 100", "dose=2.1": "-0.5 to 2",
+		"dose<-0.6": "-0.5 to 2", "visit>=2021-01-01": "2016-01-01 to 2020-12-31", "visit=2015-12-31": "2016-01-01 to",
+		"los=1": "", "los=100": "", "los>=100": "", "los<=1": "", "los>100": "", "dose=-0.5": "", "dose>=2": "",
+		"dose=": "", "visit=2016-01-01": "", "visit<=2020-12-31": "",
+	} {
+		c, err := ParseCondition(text)
+		testkit.Must(t, err)
+		column, meets, err := c.On(schema)
+		if (err == nil) != (want == "") || err != nil && !(errors.Is(err, ErrCondition) &&
+			strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+			continue
+		}
+		if err == nil && c.Value != "" && c.Relation != ">" {
+			cell, _ := schema.Columns[column].ParseCell(c.Value)
+			if !meets(cell) {
+				t.Errorf("%s is not met by its own value", text)
+			}
+		}
+	}
+}
+
 func TestConditions(t *testing.T) {
 	schema := testModel(t, 1, 0).Schema()
 	for text, want := range map[string]struct {

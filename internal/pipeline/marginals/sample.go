@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pipeline"
 	"github.com/conclave-dp/conclave/internal/pipeline/marginals/tree"
@@ -38,8 +39,7 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	tried, found := 0, 0 // since the last check
 	for left := rows; left > 0; left = rows - table.Len() {
 		if tried > mostDrawn {
-			return nil, fmt.Errorf("%w: of %d rows of the model %d meet the schema's constraints with %v",
-				pipeline.ErrCondition, tried, found, where)
+			return nil, &tooRare{tried, found, where}
 		}
 		n := min(max(left, tried), atOnce)
 		before := table.Len()
@@ -62,6 +62,29 @@ const (
 	leastFound = 100
 	atOnce     = 1 << 17
 )
+
+// tooRare is the [pipeline.ErrCondition] of rows that are possible, but so rare that drawing them takes too long.
+type tooRare struct {
+	tried, found int
+	where        []pipeline.Condition
+}
+
+func (e *tooRare) Error() string {
+	with, fixes := "", []string(nil)
+	if e.found > 0 {
+		fixes = append(fixes, "ask for fewer rows")
+	}
+	if len(e.where) > 0 {
+		with, fixes = fmt.Sprintf(" with %v", e.where), append(fixes, "ask for a wider condition")
+	}
+	if len(fixes) == 0 {
+		fixes = []string{"train with a larger budget"}
+	}
+	return fmt.Sprintf("fewer than one in %d rows of the model%s meets the schema's constraints; %s",
+		e.tried/(e.found+1), with, strings.Join(fixes, ", or "))
+}
+
+func (*tooRare) Is(target error) bool { return target == pipeline.ErrCondition }
 
 // fill adds at most `most` drawn rows to a table. They break no constraint.
 func (m *model) fill(

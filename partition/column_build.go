@@ -27,8 +27,12 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 		return wrong
 	}
 	c.Lower, c.Upper = lower, upper
-	if !finite(c.Lower) || !finite(c.Upper) || !finite(c.Upper-c.Lower) || c.Lower >= c.Upper {
+	switch {
+	case !finite(c.Lower) || !finite(c.Upper) || c.Lower >= c.Upper:
 		return bad("lower", "lower must be less than upper, both finite", "correct the bounds")
+	case !finite(c.Upper - c.Lower):
+		return bad("lower", "the difference of lower and upper is too large for a number of 64 bits",
+			"give bounds that are nearer to each other")
 	}
 	clip := make([]float64, len(in.Clip))
 	for i := range in.Clip {

@@ -168,7 +168,7 @@ func TestBadSchemas(t *testing.T) {
 		{"bound infinite", ok + "  - {name: b, kind: continuous, lower: 0, upper: .inf}\n", 3, "b", "finite"},
 		{"bound nan", ok + "  - {name: b, kind: continuous, lower: .nan, upper: 1}\n", 3, "b", "finite"},
 		{"range infinite", ok + "  - {name: b, kind: continuous, lower: -1.7e308, upper: 1.7e308}\n",
-			3, "b", "finite"},
+			3, "b", "the difference of lower and upper"},
 		{"integer with fraction", ok + "  - {name: b, kind: integer, lower: 0.5, upper: 3}\n",
 			3, "b", "whole numbers"},
 		{"integer too large", ok + "  - {name: b, kind: integer, lower: 0, upper: 1e17}\n", 3, "b", "2^53"},

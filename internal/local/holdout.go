@@ -72,10 +72,14 @@ func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, s
 		positions := partition.SharePositions(t)
 		site := schema.SiteColumn()
 		bySite := site >= 0
+		trained, held := h.Train.Len(), 0
 		for row := range t.Len() {
 			cells := t.Cells(row)
 			if bySite && schema.Columns[site].Categories[int(cells[site])] != d.Site {
 				continue
+			}
+			if positions[row] >= 1-share {
+				held++
 			}
 			switch at := positions[row]; {
 			case at >= parts[i][0] && at < parts[i][1]:
@@ -85,6 +89,12 @@ func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, s
 			}
 		}
 		seen[runfile.FileKey(d.File)] = true
+		if h.Train.Len() == trained && held > 0 {
+			wrong.add(d.Site, &partition.InputError{File: d.File,
+				Problem: fmt.Sprintf("no row remains for the training, because a public hash holds out %g%% of the "+
+					"privacy units for the report", 100*share),
+				Fix: "add rows, name test rows with evaluate.test in run.yaml, or set evaluate.hold_out: 0 there"})
+		}
 	}
 	return h, errors.Join(wrong...)
 }

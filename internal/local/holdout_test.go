@@ -83,6 +83,28 @@ func TestAFileWithoutHeldOutRowsIsWarnedOf(t *testing.T) {
 	}
 }
 
+// A site whose rows are all held out is refused, and the error names the hold-out.
+func TestASiteWithoutRowsOfTheTrainingIsToldOfTheHoldOut(t *testing.T) {
+	t.Parallel()
+	spec, dir, out := begin(t, runOn("few.csv", embedding, 1))
+	whole, err := tabular.Read(mustSchema(t, spec.Schema), filepath.Join(dir, "table.csv"), tabular.Options{})
+	testkit.Must(t, err)
+	var held []int
+	for row, at := range partition.SharePositions(whole) {
+		if at >= 0.9 {
+			held = append(held, row)
+		}
+	}
+	var text strings.Builder
+	testkit.Must(t, tabular.WriteCSV(&text, whole.Subset(held)))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "few.csv"), []byte(text.String()), 0o600))
+	_, err = Run(testkit.Within(t), spec, Options{Out: out, HoldOut: true})
+	if err == nil || !strings.Contains(err.Error(), "a public hash holds out 10% of the privacy units") ||
+		!strings.Contains(err.Error(), "evaluate.hold_out: 0") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestRowsAreHeldOutOfARun(t *testing.T) {
 	t.Parallel()
 	spec, dir, out := begin(t, runOn("table.csv", embedding, 0.5, 0.5))

@@ -34,6 +34,16 @@ type rule interface {
 // Breaks reports whether a row breaks the constraint.
 func (c *Constraint) Breaks(cells []float64) bool { return c.breaks(cells) }
 
+// Order returns the columns of a constraint on the order of two numbers or dates, and a function for the smallest
+// second value that a first one allows. It returns false for other constraints.
+func (c *Constraint) Order() (first, second int, least func(first float64) float64, ok bool) {
+	r, ok := c.rule.(*order)
+	if !ok {
+		return 0, 0, nil, false
+	}
+	return r.first, r.second, r.least, true
+}
+
 // Best is the value of a column in [lo, hi] with which rows break the constraint least. No number of the schema lies
 // between the two, unless they are equal.
 func (c *Constraint) Best(column int, lo, hi float64) float64 { return c.best(column, lo, hi) }

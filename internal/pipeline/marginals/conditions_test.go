@@ -180,7 +180,8 @@ func abcd(n int) (rows [][]float64) {
 	return rows
 }
 
-// Rows that are possible but rare are not called impossible: the error says how rare they are, and what helps.
+// Rows that are rare are drawn. If that takes too long, they are not called impossible: the error says how rare they
+// are, and what helps.
 func TestRareConditions(t *testing.T) {
 	const diagonal = "columns:\n  - {name: x, kind: continuous, lower: 0, upper: 1}\n" +
 		"  - {name: y, kind: continuous, lower: 0, upper: 1}\nconstraints:\n  - {at_most: [x, y]}\n"
@@ -191,21 +192,18 @@ func TestRareConditions(t *testing.T) {
 		rows[i] = []float64{x, x + (1-x)*rng.Float64()/10}
 	}
 	s, _ := learnedBy(t, diagonal, rows, 3)
-	where := conditions(t, "x>0.4999", "y<0.5")
-	if table, err := s.model.Sample(1, where, rand.New(rand.NewPCG(1, 1))); err != nil || table.Len() != 1 {
-		t.Fatalf("not even one row: %v", err)
+	where := conditions(t, "x>0.4999", "y<0.5") // of 400,000 independent draws from the cells 2 are such rows
+	table, err := s.model.Sample(300, where, rand.New(rand.NewPCG(1, 1)))
+	testkit.Must(t, err)
+	for i := range table.Len() {
+		if r := table.Cells(i); r[0] <= 0.4999 || r[1] >= 0.5 || r[0] > r[1] {
+			t.Fatalf("row %v", r)
+		}
 	}
-	_, err := s.model.Sample(300, where, rand.New(rand.NewPCG(1, 1)))
-	const want = "rows of the model with [x>0.4999 y<0.5] meets the schema's constraints; ask for fewer rows, or ask " +
-		"for a wider condition"
-	if !errors.Is(err, pipeline.ErrCondition) || strings.Contains(err.Error(), "no such rows") ||
-		!strings.HasSuffix(err.Error(), want) {
+	const want = "fewer than one in 1000 rows of the model with [x>0.4999 y<0.5] meets the schema's constraints; ask " +
+		"for fewer rows, or ask for a wider condition"
+	if err := (&tooRare{4000, 3, where}); !errors.Is(err, pipeline.ErrCondition) || err.Error() != want {
 		t.Errorf("the error is %v", err)
-	}
-	var rare int
-	fmt.Sscanf(fmt.Sprint(err), "fewer than one in %d rows", &rare)
-	if rare < mostDrawn/(leastFound+1) || rare > mostDrawn/2 { // at least one row was drawn above
-		t.Errorf("rows are one in %d: %v", rare, err)
 	}
 	if text := (&tooRare{tried: 100}).Error(); !strings.HasSuffix(text, "train with a larger budget") {
 		t.Error(text)

@@ -21,6 +21,7 @@ type model struct {
 	schema  *partition.Schema
 	columns []drawn
 	hidden  int // cells of a column after all others that connects them and is not drawn; 0 for none
+	orders  []order
 	tree    *tree.Tree
 	cliques []cliqueJSON
 	tables  [][]float32
@@ -83,6 +84,7 @@ func newModel(
 		}
 		m.columns = append(m.columns, d)
 	}
+	m.orders = m.findOrders()
 	cliques := m.beforeRejection(fitted, coarse).Cliques()
 	if with != nil {
 		cliques, m.hidden = with.hang(cliques), len(with.points)
@@ -115,8 +117,9 @@ func (m *model) sizes() []int {
 	return sizes
 }
 
-// build makes the tree of the tables.
+// build makes the tree of the tables, and finds the columns that are drawn together.
 func (m *model) build() {
+	m.orders = m.findOrders()
 	cliques := make([]tree.Clique, len(m.cliques))
 	for i, c := range m.cliques {
 		cliques[i] = tree.Clique{Columns: c.Columns, Parent: c.Parent, Table: make([]float64, len(m.tables[i]))}

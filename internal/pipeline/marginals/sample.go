@@ -28,6 +28,11 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 				factors = append(factors, tree.Factor{Columns: []int{i}, By: l.factors(&m.columns[i])})
 			}
 		}
+		for i := range m.orders {
+			if f, ok := m.orders[i].factor(m, limits); ok {
+				factors = append(factors, f)
+			}
+		}
 		given, possible := t.Given(factors)
 		if !possible {
 			return nil, fmt.Errorf("%w: the model has none with %v", pipeline.ErrCondition, where)
@@ -37,13 +42,18 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 	table := partition.NewTable(m.schema)
 	table.Grow(rows)
 	tried, found := 0, 0 // since the last check
+	far := false         // numbers may leave their cells, rather than that there are no rows
 	for left := rows; left > 0; left = rows - table.Len() {
+		if tried > drawnNear && len(m.orders) > 0 && !far {
+			tried, found, far = 0, 0, true
+			continue
+		}
 		if tried > mostDrawn {
 			return nil, &tooRare{tried, found, where}
 		}
 		n := min(max(left, tried), atOnce)
 		before := table.Len()
-		if err := m.fill(table, left, n, t, limits, rng); err != nil {
+		if err := m.fill(table, left, n, t, limits, far, rng); err != nil {
 			return nil, err
 		}
 		tried, found = tried+n, found+table.Len()-before
@@ -60,7 +70,9 @@ func (m *model) Sample(rows int, where []pipeline.Condition, rng *rand.Rand) (*p
 const (
 	mostDrawn  = 1 << 22
 	leastFound = 100
-	atOnce     = 1 << 17
+	// drawnNear is after how many rows numbers may leave their cells to be in the order of a constraint.
+	drawnNear = 1 << 16
+	atOnce    = 1 << 17
 )
 
 // tooRare is the [pipeline.ErrCondition] of rows that are possible, but so rare that drawing them takes too long.
@@ -88,12 +100,15 @@ func (*tooRare) Is(target error) bool { return target == pipeline.ErrCondition }
 
 // fill adds at most `most` drawn rows to a table. They break no constraint.
 func (m *model) fill(
-	table *partition.Table, most, rows int, t *tree.Tree, limits map[int]*limits, rng *rand.Rand,
+	table *partition.Table, most, rows int, t *tree.Tree, limits map[int]*limits, far bool, rng *rand.Rand,
 ) error {
 	cells := t.Draw(rows, rng)
 	values := make([][]float64, len(m.columns))
 	for i := range m.columns {
 		values[i] = m.columns[i].values(cells[i], limits[i], rng)
+	}
+	for _, c := range chains(m.orders) {
+		c.draw(m, cells, values, limits, far, rng)
 	}
 	row := slices.Repeat([]float64{math.NaN()}, len(m.schema.Columns)) // a column without cells stays empty
 	for r := range rows {
@@ -104,7 +119,7 @@ func (m *model) fill(
 		for i, c := range m.columns {
 			row[c.column] = values[i][r]
 		}
-		if m.schema.Broken(row) > 0 {
+		if m.schema.Broken(row) > 0 || m.outside(row, limits) {
 			continue
 		}
 		if most--; most < 0 {
@@ -115,6 +130,19 @@ func (m *model) fill(
 		}
 	}
 	return nil
+}
+
+// outside tells whether a number is not within its limits. One that is drawn by rank may be, if its range of ranks is
+// smaller than the precision of ranks.
+func (m *model) outside(row []float64, limits map[int]*limits) bool {
+	for i := range m.orders {
+		for _, place := range []int{m.orders[i].first, m.orders[i].second} {
+			if l, v := limits[place], row[m.columns[place].column]; l != nil && (v < l.lo || v >= l.hi) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // limits are the conditions on a column: the share of each fine cell's values that meets them, and whether a
@@ -272,11 +300,14 @@ func (c *drawn) value(fine int, l *limits, rng *rand.Rand) float64 {
 		lo, hi = math.Ceil(lo), math.Ceil(hi)
 		return lo + float64(rng.Int64N(int64(max(1, hi-lo))))
 	}
-	v := lo + rng.Float64()*(hi-lo)
+	return c.within(lo+rng.Float64()*(hi-lo), lo, hi)
+}
+
+// within returns a value from lo and below hi, rounded to a precision that fits the range if it stays between them.
+func (c *drawn) within(v, lo, hi float64) float64 {
 	if v >= hi { // rounding reached the end, half of the time for a cell of one value
 		v = lo
 	}
-	// Values are rounded to a precision that fits the range.
 	if rounded := c.rounded(v); rounded >= lo && rounded < hi {
 		return rounded
 	}

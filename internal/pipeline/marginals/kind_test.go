@@ -121,7 +121,8 @@ func cases() questiontest.Cases {
 	}
 }
 
-func TestKind(t *testing.T) { questiontest.Run(t, kinds[1], cases()) }
+func TestColumnsAreAKind(t *testing.T) { questiontest.Run(t, kinds[0], cases()) }
+func TestPairsAreAKind(t *testing.T)   { questiontest.Run(t, kinds[1], cases()) }
 
 func FuzzQuestion(f *testing.F) { questiontest.Fuzz(f, kinds[0], cases()) }
 

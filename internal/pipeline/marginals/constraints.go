@@ -250,11 +250,12 @@ func (m *model) findOrders() (all []order) {
 		if !ok {
 			continue
 		}
-		o := order{constraint: c, least: least, meeting: map[[2]int]float64{}}
-		o.first, ok = place[first]
-		if o.second, ok = place[second]; !ok || m.columns[o.first].column != first {
+		firstAt, counted := place[first]
+		secondAt, both := place[second]
+		if !counted || !both {
 			continue // one of them has no cells
 		}
+		o := order{constraint: c, least: least, first: firstAt, second: secondAt, meeting: map[[2]int]float64{}}
 		o.firsts, o.seconds = m.columns[o.first].byCell(), m.columns[o.second].byCell()
 		for a := range o.firsts {
 			for b := range o.seconds {

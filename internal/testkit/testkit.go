@@ -38,6 +38,15 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// Allocated returns how many bytes the program allocates while do runs, freed ones among them.
+func Allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
 // Value returns v and panics if err is not nil. It is for property tests, whose T is not a testing.TB, and for
 // expressions.
 func Value[T any](v T, err error) T {

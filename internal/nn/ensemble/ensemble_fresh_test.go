@@ -280,13 +280,11 @@ func TestFreshModelsTakeNoMemory(t *testing.T) {
 				func(int, []float32) {}))
 		}
 		call()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range 3 {
-			call()
-		}
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
+		return testkit.Allocated(func() {
+			for range 3 {
+				call()
+			}
+		})
 	}
 	// 4,900 models of 1,061 numbers would be 62 MB in three calls. A garbage collection in
 	// between empties the pools, and the calls then allocate their workspace of some 1.3 MB again.

@@ -117,9 +117,8 @@ func (m *model) sizes() []int {
 	return sizes
 }
 
-// build makes the tree of the tables, and finds the columns that are drawn together.
+// build makes the tree of the tables.
 func (m *model) build() {
-	m.orders = m.findOrders()
 	cliques := make([]tree.Clique, len(m.cliques))
 	for i, c := range m.cliques {
 		cliques[i] = tree.Clique{Columns: c.Columns, Parent: c.Parent, Table: make([]float64, len(m.tables[i]))}
@@ -179,6 +178,7 @@ func load(s *pipeline.SavedModel) (pipeline.Model, error) {
 			}
 		}
 	}
+	m.orders = m.findOrders()
 	m.build()
 	return m, nil
 }

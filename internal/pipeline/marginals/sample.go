@@ -246,17 +246,14 @@ func (l *limits) factors(c *drawn) []float64 {
 
 // values draws values for rows from their cells, within the limits, nil for none.
 func (c *drawn) values(rows []int32, l *limits, rng *rand.Rand) []float64 {
-	fineOf := map[int32][]int{}
-	for fine, cell := range c.of {
-		fineOf[int32(cell)] = append(fineOf[int32(cell)], fine)
-	}
+	fineOf := c.byCell()
 	weight := func(fine int) float64 {
 		if l != nil {
 			return float64(c.shares[fine]) * l.share[fine]
 		}
 		return float64(c.shares[fine])
 	}
-	sums := map[int32]float64{}
+	sums := make([]float64, len(fineOf))
 	for cell, fines := range fineOf {
 		for _, fine := range fines {
 			sums[cell] += weight(fine)

@@ -62,9 +62,9 @@ func noArguments(c *cobra.Command, args []string) error {
 
 // helpBelow shows the help of a command below c, or of c if none is named.
 func helpBelow(c *cobra.Command, names []string) error {
-	found, rest, err := c.Find(names)
-	if err != nil || len(rest) > 0 {
-		return noArguments(found, rest)
+	found, err := find(c, names)
+	if err != nil {
+		return err
 	}
 	show := found.HelpFunc()
 	c.SetHelpFunc(func(*cobra.Command, []string) { show(found, nil) })
@@ -90,11 +90,17 @@ func AtMostOneArgument(_ *cobra.Command, args []string) error {
 }
 
 func helpTopic(help *cobra.Command, args []string) error {
-	found, rest, err := help.Root().Find(args)
+	_, err := find(help.Root(), args)
+	return err
+}
+
+// find returns the command of these names below c. Its error says which name is unknown.
+func find(c *cobra.Command, names []string) (*cobra.Command, error) {
+	found, rest, err := c.Find(names)
 	if err != nil || len(rest) > 0 {
-		return noArguments(found, rest)
+		return nil, noArguments(found, rest)
 	}
-	return nil
+	return found, nil
 }
 
 // wanted says what a flag of a type takes, for a value that is none.

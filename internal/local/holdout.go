@@ -72,24 +72,23 @@ func divided(spec *runfile.Spec, schema *partition.Schema, parts [][2]float64, s
 		positions := partition.SharePositions(t)
 		site := schema.SiteColumn()
 		bySite := site >= 0
-		trained, held := h.Train.Len(), 0
+		trained, held := h.Train.Len(), false
 		for row := range t.Len() {
 			cells := t.Cells(row)
 			if bySite && schema.Columns[site].Categories[int(cells[site])] != d.Site {
 				continue
 			}
-			if positions[row] >= 1-share {
-				held++
-			}
 			switch at := positions[row]; {
 			case at >= parts[i][0] && at < parts[i][1]:
 				h.Train.Push(cells, t.Unit(row))
-			case at >= 1-share && (bySite || !seen[runfile.FileKey(d.File)]):
-				h.Test.Push(cells, t.Unit(row))
+			case at >= 1-share:
+				if held = true; bySite || !seen[runfile.FileKey(d.File)] {
+					h.Test.Push(cells, t.Unit(row))
+				}
 			}
 		}
 		seen[runfile.FileKey(d.File)] = true
-		if h.Train.Len() == trained && held > 0 {
+		if h.Train.Len() == trained && held {
 			wrong.add(d.Site, &partition.InputError{File: d.File,
 				Problem: fmt.Sprintf("no row remains for the training, because a public hash holds out %g%% of the "+
 					"privacy units for the report", 100*share),

@@ -59,23 +59,29 @@ func TestUnitsAreHeldOutWhole(t *testing.T) {
 	}
 }
 
+// writeShare writes the rows of table.csv whose positions among the shares are taken.
+func writeShare(t *testing.T, spec *runfile.Spec, dir, name string, takes func(at float64) bool) {
+	t.Helper()
+	whole, err := tabular.Read(mustSchema(t, spec.Schema), filepath.Join(dir, "table.csv"), tabular.Options{})
+	testkit.Must(t, err)
+	var taken []int
+	for row, at := range partition.SharePositions(whole) {
+		if takes(at) {
+			taken = append(taken, row)
+		}
+	}
+	var text strings.Builder
+	testkit.Must(t, tabular.WriteCSV(&text, whole.Subset(taken)))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text.String()), 0o600))
+}
+
 // A file can have no row to hold out. The run warns before it asks anything.
 func TestAFileWithoutHeldOutRowsIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	spec, dir, out := begin(t, runOn("first.csv", embedding, 1))
-	whole, err := tabular.Read(mustSchema(t, spec.Schema), filepath.Join(dir, "table.csv"), tabular.Options{})
-	testkit.Must(t, err)
-	var trained []int
-	for row, at := range partition.SharePositions(whole) {
-		if at < 0.9 {
-			trained = append(trained, row)
-		}
-	}
-	var text strings.Builder
-	testkit.Must(t, tabular.WriteCSV(&text, whole.Subset(trained)))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "first.csv"), []byte(text.String()), 0o600))
+	writeShare(t, spec, dir, "first.csv", func(at float64) bool { return at < 0.9 })
 	var warnings []string
-	_, err = Run(testkit.Within(t), spec, Options{Out: out, HoldOut: true,
+	_, err := Run(testkit.Within(t), spec, Options{Out: out, HoldOut: true,
 		Warn: func(sentence string) { warnings = append(warnings, sentence) }})
 	testkit.Must(t, err)
 	if !strings.Contains(strings.Join(warnings, "\n"), "No row was held out") {
@@ -87,18 +93,8 @@ func TestAFileWithoutHeldOutRowsIsWarnedOf(t *testing.T) {
 func TestASiteWithoutRowsOfTheTrainingIsToldOfTheHoldOut(t *testing.T) {
 	t.Parallel()
 	spec, dir, out := begin(t, runOn("few.csv", embedding, 1))
-	whole, err := tabular.Read(mustSchema(t, spec.Schema), filepath.Join(dir, "table.csv"), tabular.Options{})
-	testkit.Must(t, err)
-	var held []int
-	for row, at := range partition.SharePositions(whole) {
-		if at >= 0.9 {
-			held = append(held, row)
-		}
-	}
-	var text strings.Builder
-	testkit.Must(t, tabular.WriteCSV(&text, whole.Subset(held)))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "few.csv"), []byte(text.String()), 0o600))
-	_, err = Run(testkit.Within(t), spec, Options{Out: out, HoldOut: true})
+	writeShare(t, spec, dir, "few.csv", func(at float64) bool { return at >= 0.9 })
+	_, err := Run(testkit.Within(t), spec, Options{Out: out, HoldOut: true})
 	if err == nil || !strings.Contains(err.Error(), "a public hash holds out 10% of the privacy units") ||
 		!strings.Contains(err.Error(), "evaluate.hold_out: 0") {
 		t.Errorf("the error is %v", err)

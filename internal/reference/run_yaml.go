@@ -14,7 +14,8 @@ import (
 	"github.com/conclave-dp/conclave/partition"
 )
 
-// Tables and images whose defaults are compared: what is the same for all of a sort does not depend on the schema.
+// Tables and images, and a public number of records, whose defaults are compared: what is the same for all of a sort
+// does not depend on the schema.
 var (
 	someTables = []string{
 		"label: y\ncolumns: [{name: x, kind: continuous, lower: 0, upper: 1}, {name: y, kind: binary}]",
@@ -100,7 +101,7 @@ func specWriter(c *comments, tables, images []*partition.Schema) *writer {
 			s := spec()
 			s.Privacy.Epsilon, s.Privacy.Delta, s.Privacy.Records = 1, 1e-5, someRecords
 			s.Choose(schema)
-			s.Privacy = spec().Privacy
+			s.Privacy = spec().Privacy // it was not chosen
 			all = append(all, reflect.ValueOf(s).Elem())
 		}
 		return all

@@ -75,7 +75,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 			if err != nil {
 				return nil, err
 			}
-			if record.Name != name && !s.awaitGone(ctx, record.Address, revision) {
+			if record.Name != name && !s.awaitGone(ctx, record, revision) {
 				if ctx.Err() != nil {
 					return nil, fmt.Errorf("lead: %q leads and did not resign: %w", record.Name, context.Cause(ctx))
 				}

@@ -89,6 +89,8 @@ type Config struct {
 	// Observe, if set, receives the duration of each request to etcd and the gRPC name of its method. Many goroutines
 	// call it.
 	Observe func(method string, took time.Duration, err error)
+	// Log, if set, receives what a standby sees of the leader.
+	Log *zap.Logger
 }
 
 // Embedded is an etcd in this process, such as that of package etcdserver. The interface keeps clients from linking
@@ -129,6 +131,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	if c.RequestTimeout <= 0 {
 		c.RequestTimeout = defaultRequestTimeout
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
 	}
 	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 		// gRPC's default pause between attempts grows to two minutes; an etcd that returned would go unnoticed for

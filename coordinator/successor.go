@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -18,13 +20,13 @@ const (
 	refusals = 3
 )
 
-// awaitGone returns true when the process of the leader at the address is seen to have ended. It returns false when the
-// leader's key changed after revision, when ctx ended, or when the watch broke.
+// awaitGone returns true when the leader's process is seen to have ended. It returns false when the leader's key
+// changed after revision, when ctx ended, or when the watch broke.
 //
 // This decides only when a standby begins to lead. The fence of every write keeps two leaders from writing, also if a
 // living leader is taken for dead.
-func (s *Store) awaitGone(ctx context.Context, address string, revision int64) bool {
-	if address == "" {
+func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int64) bool {
+	if leader.Address == "" {
 		s.awaitChange(ctx, revision)
 		return false
 	}
@@ -32,7 +34,9 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 	var look sync.WaitGroup
 	var gone bool
 	look.Go(func() {
-		gone = awaitEnd(watching, address)
+		if gone = awaitEnd(watching, leader, s.config.Log); gone {
+			s.config.Log.Info("nothing listens where the leader did; taking over", leader.fields()...)
+		}
 		stop()
 	})
 	s.awaitChange(watching, revision)
@@ -41,20 +45,28 @@ func (s *Store) awaitGone(ctx context.Context, address string, revision int64) b
 	return gone
 }
 
-// awaitEnd connects to an address repeatedly. It returns true when the address answered before and nothing listens
-// there now, which a machine reports at once for a dead process. If the address never answered, the machine died or
-// the network is down, it cannot tell, and the lease decides. It returns false when ctx ends.
+// fields are the leader's name and address for a log.
+func (r leaderRecord) fields() []zap.Field {
+	return []zap.Field{zap.String("leader", r.Name), zap.String("address", r.Address)}
+}
+
+// awaitEnd connects to the leader's address repeatedly. It returns true when the address answered before and nothing
+// listens there now, which a machine reports at once for a dead process. If the address never answered, the machine
+// died or the network is down, it cannot tell, and the lease decides. It returns false when ctx ends.
 //
 // It closes connections at once, because servers wait for idle connections before they end.
-func awaitEnd(ctx context.Context, address string) bool {
+func awaitEnd(ctx context.Context, leader leaderRecord, log *zap.Logger) bool {
 	var dialer net.Dialer
 	met, refused := false, 0
 	for ctx.Err() == nil {
 		pause := lookAgain
-		conn, err := dialer.DialContext(ctx, "tcp", address)
+		conn, err := dialer.DialContext(ctx, "tcp", leader.Address)
 		switch {
 		case err == nil:
 			conn.Close()
+			if !met {
+				log.Info("the leader answers; once nothing listens there, this process takes over", leader.fields()...)
+			}
 			met, refused, pause = true, 0, lookEvery
 		case errors.Is(err, syscall.ECONNREFUSED):
 			if refused++; met && refused >= refusals {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
 
@@ -50,7 +53,9 @@ func listen(t *testing.T, address string) (at string, stop func()) {
 func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	t.Parallel()
 	etcd := runEtcd(t, t.TempDir())
-	s, other := openStore(t, Config{Endpoints: etcd.Endpoints()}), openStore(t, Config{Endpoints: etcd.Endpoints()})
+	core, seen := observer.New(zap.InfoLevel)
+	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
+	other := openStore(t, Config{Endpoints: etcd.Endpoints(), Log: zap.New(core)})
 	address, stop := listen(t, "127.0.0.1:0")
 	first, err := s.LeadAt(testkit.Within(t), "first", address, 10*time.Minute)
 	testkit.Must(t, err)
@@ -62,6 +67,9 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 		}
 		led <- second
 	}()
+	testkit.Eventually(t, "the standby to meet the leader", func() bool {
+		return seen.FilterMessageSnippet("the leader answers").Len() == 1
+	})
 	select {
 	case <-led:
 		t.Fatal("the standby leads beside a leader that listens")
@@ -72,6 +80,9 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	select {
 	case second := <-led:
 		t.Logf("took over after %v", time.Since(started))
+		if seen.FilterMessageSnippet("nothing listens where").Len() != 1 || seen.Len() != 2 {
+			t.Errorf("the standby logged %v", seen.All())
+		}
 		if second.Fence() <= first.Fence() {
 			t.Errorf("fence %d after %d", second.Fence(), first.Fence())
 		}
@@ -91,7 +102,7 @@ func TestAwaitEnd(t *testing.T) {
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if awaitEnd(ctx, never) {
+	if awaitEnd(ctx, leaderRecord{Address: never}, zap.NewNop()) {
 		t.Error("an address where nobody ever listened is taken for a process that ended")
 	}
 
@@ -113,7 +124,7 @@ func TestAwaitEnd(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan bool, 1)
-	go func() { ended <- awaitEnd(ctx, tired.Addr().String()) }()
+	go func() { ended <- awaitEnd(ctx, leaderRecord{Address: tired.Addr().String()}, zap.NewNop()) }()
 	testkit.Eventually(t, "three connections", func() bool { return hangups.Load() >= 3 })
 	if n, took := hangups.Load(), time.Since(began); n > int64(took/(200*time.Millisecond))+1 {
 		t.Errorf("%d connections in %v, want one every 200 ms at most", n, took)

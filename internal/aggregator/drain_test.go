@@ -31,7 +31,7 @@ func (c *cluster) stopping() <-chan error {
 func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	path, change := observed(t)
-	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = testkit.Patience })
+	c := newCluster(t, Options{}, change, func(c *Config) { c.Drain = 2 * testkit.Patience })
 	d := c.dataset()
 	student := c.student(t)
 	spec, _ := student.open(t, d, nil)
@@ -57,7 +57,6 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	}
 	first := inBackground(t, student, roundtest.VoteRound(spec.Name, 0, 4))
 	testkit.Receive(t, node.rounds)
-	began := time.Now()
 	ended := c.stopping()
 	if h := health(); h != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health is %v once it stops", h)
@@ -76,10 +75,7 @@ func TestARoundInFlightIsAnsweredBeforeTheEnd(t *testing.T) {
 	student.refused(t, roundtest.VoteRound(other.Name, 0, 4), codes.Unavailable, "stopping")
 	open()
 	testkit.Must(t, testkit.Receive(t, first))
-	testkit.Must(t, testkit.Receive(t, ended))
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("it took %v to end, with nothing left to wait for", took)
-	}
+	testkit.Must(t, testkit.Receive(t, ended)) // with nothing left to wait for, long before Drain
 	if e := of(auditEntries(t, path), auditlog.Released); len(e) != 1 {
 		t.Errorf("releases in the audit log: %+v", e)
 	}

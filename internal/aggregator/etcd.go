@@ -94,7 +94,7 @@ type etcd struct {
 // openStore starts the embedded etcd, if one is configured, and connects.
 func (s *Server) openStore(ctx context.Context) error {
 	c := s.config.Etcd
-	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd}
+	config := coordinator.Config{Endpoints: c.Endpoints, Prefix: c.Prefix, Observe: s.metrics.Etcd, Log: s.log}
 	var err error
 	if c.Embedded {
 		if s.embedded, err = etcdserver.Start(ctx,

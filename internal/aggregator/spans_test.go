@@ -110,12 +110,12 @@ func TestACollectorHoldsNothingUp(t *testing.T) {
 	for round := range uint64(20) {
 		student.mustAsk(t, roundtest.VoteRound(spec.Name, round, 2))
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("20 rounds took %v", took)
 	}
 	began = time.Now()
 	testkit.Must(t, c.stop())
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -103,8 +103,7 @@ func (a aggregators) connectBy(addresses names) *Conn {
 // ask waits until somebody answers.
 func ask(t *testing.T, conn *Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := testkit.Within(t)
 	pauses := Pauses(100 * time.Millisecond)
 	for {
 		_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})

@@ -29,10 +29,13 @@ type names struct {
 	proxied func(address string) bool
 	// every is the least time between two lookups.
 	every time.Duration
+	// attempt bounds the time for one address, or one lookup, that does not answer at all.
+	attempt time.Duration
 }
 
 func newNames(t Target) names {
-	return names{target: t, lookup: net.DefaultResolver.LookupHost, proxied: byProxy, every: askAgain}
+	return names{target: t, lookup: net.DefaultResolver.LookupHost, proxied: byProxy, every: askAgain,
+		attempt: attempt}
 }
 
 // byProxy asks the environment, as gRPC does.
@@ -115,7 +118,7 @@ func (w *watch) look() {
 // lookAll looks up every name at the same time, so that one whose servers are silent
 // holds the others up no longer than an attempt.
 func (w *watch) lookAll() {
-	ctx, cancel := context.WithTimeout(w.ctx, attempt)
+	ctx, cancel := context.WithTimeout(w.ctx, w.attempt)
 	defer cancel()
 	var mu sync.Mutex
 	var lookups sync.WaitGroup

@@ -54,6 +54,7 @@ func (a aggregators) connectByName(z *zone, port string) *Conn {
 	testkit.Must(a.t, err)
 	n := newNames(target)
 	n.lookup, n.proxied, n.every = z.lookup, func(string) bool { return false }, 50*time.Millisecond
+	n.attempt = 2 * testkit.Patience // longer than any test waits
 	return a.connectBy(n)
 }
 
@@ -92,11 +93,7 @@ func TestASilentAddressHoldsNobodyUp(t *testing.T) {
 	defer silent.Close()
 	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.3", port))
 	defer stop()
-	began := time.Now()
 	ask(t, a.connectByName(&zone{hosts: []string{"127.0.0.2", "127.0.0.3"}}, port))
-	if took := time.Since(began); took >= attempt {
-		t.Errorf("the address that answers was reached after %v", took)
-	}
 }
 
 // While the DNS is away the known addresses are used; an unknown name is an error with the name in it.

@@ -34,8 +34,7 @@ const (
 	// t/6 apart, so that a returning aggregator is found soon, and an absent one is not asked all the time.
 	firstPause = 100 * time.Millisecond
 	growth     = 1.2
-	// attempt bounds the time for one address that does not answer at all.
-	attempt = 5 * time.Second
+	attempt    = 5 * time.Second
 )
 
 // Target holds the possible addresses of an aggregator.
@@ -111,7 +110,7 @@ func (t Target) connect(files certs.Files, most time.Duration, addresses names) 
 			Backoff: backoff.Config{
 				BaseDelay: firstPause, Multiplier: growth, Jitter: 0.2, MaxDelay: max(firstPause, most),
 			},
-			MinConnectTimeout: attempt,
+			MinConnectTimeout: addresses.attempt,
 		}),
 	)...)
 	if err != nil {

@@ -82,7 +82,9 @@ func protecting(unit string) (c Config) {
 	return c
 }
 
-func shuffled(t *partition.Table) *partition.Table { return t.Subset(rand.Perm(t.Len())) }
+func shuffled(t *partition.Table) *partition.Table {
+	return t.Subset(rand.New(rand.NewPCG(1, 1)).Perm(t.Len()))
+}
 
 // A node that reads its rows from one or many files counts like one that has them in memory.
 func TestUnitsByCategoryOfRowsThatAreRead(t *testing.T) {

@@ -257,9 +257,11 @@ func (h *Held) hold(stream rpc.RunService_ClaimRunClient) error {
 
 // GiveBack returns the run to its place in the queue, and reports whether the aggregator was reached. If not, the
 // aggregator takes the run back after the worker's grace period.
-func (h *Held) GiveBack() (told bool) {
+func (h *Held) GiveBack() (told bool) { return h.giveBack(leaveWithin) }
+
+func (h *Held) giveBack(within time.Duration) (told bool) {
 	h.leave.Do(func() { close(h.leaving) })
-	h.release(leaveWithin)
+	h.release(within)
 	return h.told
 }
 

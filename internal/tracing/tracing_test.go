@@ -166,12 +166,12 @@ func TestACollectorThatIsAway(t *testing.T) {
 				_, span := tracer.Begin(context.Background(), "x")
 				span.End("")
 			}
-			if took := time.Since(began); took > 20*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("%d spans took %v", 5*queue, took)
 			}
 			began = time.Now()
 			tracer.Close()
-			if took := time.Since(began); took > closeTimeout+20*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("the end took %v", took)
 			}
 			if n := log.FilterMessageSnippet("traces are lost").Len(); n != 1 {

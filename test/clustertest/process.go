@@ -47,6 +47,7 @@ type Line struct {
 	Time     time.Time `json:"ts"`
 	Message  string    `json:"msg"`
 	Fence    int64     `json:"fence"`
+	Leader   string    `json:"leader"`
 	Run      string    `json:"run"`
 	Round    uint64    `json:"round"`
 	Seq      uint64    `json:"ledger_seq"`

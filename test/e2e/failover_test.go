@@ -16,38 +16,42 @@ import (
 var (
 	long          = flag.Bool("long", false, "kill aggregators at 20 random moments, not 3")
 	failovers     = flag.Int("failovers", 2, "how many leaders TestFailover kills")
-	failoverLimit = flag.Duration("failoverlimit", 8*time.Second,
-		"the longest time from a kill to the next released round; the default is what only the end of the "+
-			"lease could take")
+	failoverLimit = flag.Duration("failoverlimit", 0,
+		"the longest time from a kill to the next released round; 0 sets none")
 	failoverResults = flag.String("failoverresults", "",
 		"full path of a file to which TestFailover adds its result, a line of JSON")
 )
 
-// Leaders are killed one after the other, with the default lease, pauses and keepalives. Each time the other
-// aggregator, at its own address, continues the run. The test prints the times from the kill to the next release; by
-// default it asserts only that the lease did not have to expire. Finally etcd is away for longer than the lease: the
-// leader ends with an error, and the run continues once both are back.
+// Leaders are killed one after the other, with the default pauses and keepalives. Each time the other aggregator, at
+// its own address, continues the run, because it sees that nothing listens at the leader's address. The test prints
+// the times from the kill to the next release. Finally etcd is away for longer than the lease: the leader ends with an
+// error, and the run continues once both are back.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	etcd := newExternalEtcd(c, "10s") // the default
+	// A takeover that waited for such a lease would show in any time printed, also on a busy machine.
+	const longLease, lease = "2m", "10s"
+	etcd := newExternalEtcd(c, lease)
 	_, audited := c.audit(etcd.endpoint())
 	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
 	type member struct {
 		*process
+		number  int
 		address string
 	}
 	started := 0
 	// A server with the last leader's name would take over at once; here each has its own name, as pods have.
 	begin := func(address string) member {
 		started++
-		file := c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address})
-		return member{c.startAggregator(file), address}
+		file := settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address}
+		if started <= *failovers { // these are killed
+			file["etcd"] = etcd.settings(longLease)
+		}
+		return member{c.startAggregator(c.aggregatorFile(file)), started, address}
 	}
 	leader := begin(addresses[0])
 	leader.awaitLog("listening", nil)
 	standby := begin(addresses[1])
-	standby.awaitLog("waiting for leadership", nil)
 	c.address = fmt.Sprintf("'%s, %s'", addresses[0], addresses[1])
 	defaults := settings{"reconnect": "", "retry": ""}
 	north, south := c.startNode("north", defaults), c.startNode("south", defaults)
@@ -66,8 +70,15 @@ func TestFailover(t *testing.T) {
 	var slowest string
 	for len(took) < *failovers {
 		leader.awaitLog("released", nil)
+		// A standby that has not yet met the leader would wait for the lease. Meanwhile no round is asked.
+		student.signal(syscall.SIGSTOP)
+		name := fmt.Sprintf("aggregator-%d", leader.number)
+		isLeader := func(l clustertest.Line) bool { return l.Leader == name }
+		standby.awaitLog("the leader answers; once nothing listens there, this process takes over", isLeader)
+		student.signal(syscall.SIGCONT)
 		killed := time.Now()
 		leader.kill()
+		standby.awaitLog("nothing listens where the leader did; taking over", isLeader)
 		// A supervisor restarts it. Either of the two may be faster.
 		leader, standby = standby, begin(leader.address)
 		testkit.Eventually(t, "the next leader to release a round", func() bool {
@@ -94,7 +105,7 @@ func TestFailover(t *testing.T) {
 	for _, d := range took {
 		o.Seconds += d.Seconds()
 	}
-	if longest > *failoverLimit {
+	if *failoverLimit > 0 && longest > *failoverLimit {
 		o.Failed = fmt.Sprintf("%v, want at most %v: %v", longest, *failoverLimit, took)
 		t.Error(o.Failed)
 	}

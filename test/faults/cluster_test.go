@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/renameio/v2"
+
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/partition"
@@ -162,9 +164,8 @@ func (c *cluster) path(elements ...string) string {
 
 func (c *cluster) write(name, text string) string {
 	c.t.Helper()
-	if err := os.WriteFile(c.path(name), []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	// A process that reads an earlier version of the file never finds a part of it.
+	testkit.Must(c.t, renameio.WriteFile(c.path(name), []byte(text), 0o600))
 	return c.path(name)
 }
 

@@ -68,11 +68,12 @@ func readOverAndOver(ctx context.Context) error {
 		_, err = fmt.Fprintf(log, "%s %d %x\n", r.Run, n, sha256.Sum256(raw))
 		return err
 	}
+	random := rand.New(rand.NewPCG(1, 1))
 	for n := range r.Rounds {
 		if err := ask(n); err != nil {
 			return err
 		}
-		if err := ask(rand.IntN(n + 1)); err != nil {
+		if err := ask(random.IntN(n + 1)); err != nil {
 			return err
 		}
 	}

@@ -148,7 +148,7 @@ func (c *cluster) student(k kind, name, who string) *process {
 		command = []string{executable(c.t), file, c.write(name+"-"+who+".json", string(raw))}
 		environment = []string{clustertest.RoleVariable + "=" + readerRole}
 	}
-	// Both write the same file.
+	// Both write the same file, the second while the first may read it.
 	c.write(name+".yaml", fmt.Sprintf("name: %s\nschema: %s\nprivacy: {epsilon: %v, delta: 1e-5}\nteachers: "+
 		"%d\nrelease: {rows: 100}\n%s",
 		name, c.path("schema.yaml"), k.epsilon, c.teachers(k.dataset), k.pipeline))

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const usageTemplate = `usage: {{.UseLine}}{{if .HasAvailableSubCommands}}
+const usageTemplate = `usage: {{broken .UseLine 110}}{{if .HasAvailableSubCommands}}
 
 commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
@@ -20,6 +20,44 @@ commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
 flags:
 {{.Flags.FlagUsagesWrapped 110 | trimTrailingWhitespaces}}{{end}}
 `
+
+func init() { cobra.AddTemplateFunc("broken", broken) }
+
+// broken breaks a usage line that is longer than most columns, at spaces outside of brackets.
+func broken(line string, most int) string {
+	const label = "usage: "
+	most -= len(label)
+	var out strings.Builder
+	depth, start, used := 0, 0, 0 // start is that of the current part, used the length of the current line
+	add := func(part string) {
+		switch {
+		case used == 0:
+		case used+1+len(part) > most:
+			out.WriteString("\n" + strings.Repeat(" ", len(label)))
+			used = 0
+		default:
+			out.WriteByte(' ')
+			used++
+		}
+		out.WriteString(part)
+		used += len(part)
+	}
+	for i, r := range line {
+		switch r {
+		case '[', '(':
+			depth++
+		case ']', ')':
+			depth--
+		case ' ':
+			if depth == 0 {
+				add(line[start:i])
+				start = i + 1
+			}
+		}
+	}
+	add(line[start:])
+	return out.String()
+}
 
 // usageError is wrong usage; without a text, a group of commands was called without one.
 type usageError struct {

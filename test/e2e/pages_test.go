@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 )
@@ -91,4 +94,27 @@ func code(page string) (lines []string) {
 		}
 	}
 	return strings.Split(goesOn.ReplaceAllString(block.String(), " $1"), "\n")
+}
+
+// The help of every command fits a terminal of 120 columns.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	var check func(program string, c *cobra.Command, path ...string)
+	check = func(program string, c *cobra.Command, path ...string) {
+		help, _, _ := called(program, append(slices.Clone(path), "--help")...)
+		if !strings.Contains(help, "usage: ") {
+			t.Errorf("%s %v has no help: %q", program, path, help)
+		}
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 120 {
+				t.Errorf("%s %v: a line of help has %d columns: %s", program, path, n, line)
+			}
+		}
+		for _, below := range c.Commands() {
+			check(program, below, append(slices.Clone(path), below.Name())...)
+		}
+	}
+	for program, command := range programs {
+		check(program, command())
+	}
 }

@@ -16,29 +16,23 @@ type Rule struct {
 // Classes is the number of classes.
 func (r *Rule) Classes() int { return len(r.Offsets) }
 
-// Odds writes the log-odds of all classes for a unit vector to odds: offset plus weights times vector.
-func (r *Rule) Odds(odds, z []float64) {
-	for c := range odds {
-		sum := float64(r.Offsets[c])
-		for j, w := range r.Weights[c*len(z) : (c+1)*len(z)] {
-			sum += float64(w) * z[j]
-		}
-		odds[c] = sum
-	}
-}
-
-// Shares turns log-odds into probabilities, in place.
-func Shares(odds []float64) {
+// Shares writes the probabilities of all classes for a unit vector to shares: the softmax of offset plus weights times
+// vector.
+func (r *Rule) Shares(shares, z []float64) {
 	most := math.Inf(-1)
-	for _, v := range odds {
-		most = max(most, v)
+	for c := range shares {
+		odds := float64(r.Offsets[c])
+		for j, w := range r.Weights[c*len(z) : (c+1)*len(z)] {
+			odds += float64(w) * z[j]
+		}
+		shares[c], most = odds, max(most, odds)
 	}
 	var sum float64
-	for c, v := range odds {
-		odds[c] = math.Exp(v - most)
-		sum += odds[c]
+	for c, odds := range shares {
+		shares[c] = math.Exp(odds - most)
+		sum += shares[c]
 	}
-	for c := range odds {
-		odds[c] /= sum
+	for c := range shares {
+		shares[c] /= sum
 	}
 }

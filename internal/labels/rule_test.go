@@ -75,12 +75,11 @@ func TestSumIsTheGradientOfTheLogLikelihood(t *testing.T) {
 	s := site(t, 200)
 	r, x, classes := fitted(t, s)
 	likelihood := func() (sum float64) {
-		z, odds := make([]float64, r.Width()), make([]float64, 3)
+		z, shares := make([]float64, r.Width()), make([]float64, 3)
 		for i, class := range classes {
 			r.Of(z, x[i*r.features:(i+1)*r.features])
-			r.Odds(odds, z)
-			Shares(odds)
-			sum += math.Log(odds[class])
+			r.Shares(shares, z)
+			sum += math.Log(shares[class])
 		}
 		return sum
 	}
@@ -103,11 +102,13 @@ func TestSumIsTheGradientOfTheLogLikelihood(t *testing.T) {
 
 // Probabilities of large odds do not overflow.
 func TestShares(t *testing.T) {
-	odds := []float64{1e4, 1e4 + math.Log(3), -1e5}
-	Shares(odds)
+	r := &Rule{Weights: []float32{0.5, 0.5, 1}, Offsets: []float32{9999.5, 9999.5, -1e5}}
+	r.Weights[1] += float32(math.Log(3))
+	shares := make([]float64, 3)
+	r.Shares(shares, []float64{1})
 	for c, want := range []float64{0.25, 0.75, 0} {
-		if math.Abs(odds[c]-want) > 1e-9 {
-			t.Errorf("class %d has %v, want %v", c, odds[c], want)
+		if math.Abs(shares[c]-want) > 1e-6 {
+			t.Errorf("class %d has %v, want %v", c, shares[c], want)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (r *Rule) Round(number uint64, clip float64, bound int64, nothing bool) *co
 func (r *Rule) sum(s *question.Site, clip float64, bound int64) ([]int64, error) {
 	return s.Add(len(r.Weights), func() question.Adder {
 		width := r.Width()
-		z, odds := make([]float64, width), make([]float64, r.Classes())
+		z, shares := make([]float64, width), make([]float64, r.Classes())
 		gradient, steps := make([]float64, len(r.Weights)), []int64(nil)
 		return func(b *question.Block, sum []int64) {
 			for i, class := range b.Classes {
@@ -104,10 +104,9 @@ func (r *Rule) sum(s *question.Site, clip float64, bound int64) ([]int64, error)
 				if err != nil || bound < int64(of) || !r.Of(z, b.Record(i)) {
 					continue // a unit with more records than steps adds nothing
 				}
-				r.Odds(odds, z)
-				Shares(odds)
-				odds[class]-- // p - e_y
-				for c, p := range odds {
+				r.Shares(shares, z)
+				shares[class]-- // p - e_y
+				for c, p := range shares {
 					for j, v := range z {
 						gradient[c*width+j] = -p * v
 					}

@@ -128,16 +128,15 @@ func spread(vectors []float64, width int) float64 {
 func calibrate(ctx context.Context, r *labels.Rule, vectors, shares []float64) error {
 	const times, enough = 100, 1e-4
 	width, n := r.Width(), len(vectors)/r.Width()
-	odds, mean := make([]float64, r.Classes()), make([]float64, r.Classes())
+	probabilities, mean := make([]float64, r.Classes()), make([]float64, r.Classes())
 	for range times {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		clear(mean)
 		for i := range n {
-			r.Odds(odds, vectors[i*width:(i+1)*width])
-			labels.Shares(odds)
-			for c, p := range odds {
+			r.Shares(probabilities, vectors[i*width:(i+1)*width])
+			for c, p := range probabilities {
 				mean[c] += p / float64(n)
 			}
 		}
@@ -162,13 +161,12 @@ type drawnLabels struct {
 }
 
 func (l *drawnLabels) label(r *pipeline.Rows, rng *rand.Rand) (changed int) {
-	z, odds := make([]float64, l.Width()), make([]float64, l.Classes())
+	z, probabilities := make([]float64, l.Width()), make([]float64, l.Classes())
 	width := len(r.X) / max(1, len(r.Classes))
 	for i, before := range r.Classes {
 		l.Of(z, r.X[i*width:(i+1)*width])
-		l.Odds(odds, z)
-		labels.Shares(odds)
-		if class := pipeline.DrawClass(odds, rng); class != before && l.may(r.X[i*width:(i+1)*width], class) {
+		l.Shares(probabilities, z)
+		if class := pipeline.DrawClass(probabilities, rng); class != before && l.may(r.X[i*width:(i+1)*width], class) {
 			r.Classes[i] = class
 			changed++
 		}

@@ -200,12 +200,11 @@ func TestCalibrate(t *testing.T) {
 	if err := calibrate(ended, r, vectors, nil); !errors.Is(err, context.Canceled) || !slices.Equal(r.Offsets, before) {
 		t.Errorf("an ended run: %v, offsets %v", err, r.Offsets)
 	}
-	shares, mean, odds := []float64{0.7, 0.299, 0.001}, make([]float64, 3), make([]float64, 3)
+	shares, mean, drawn := []float64{0.7, 0.299, 0.001}, make([]float64, 3), make([]float64, 3)
 	testkit.Must(t, calibrate(t.Context(), r, vectors, shares))
 	for i := range 2000 {
-		r.Odds(odds, vectors[4*i:4*i+4])
-		labels.Shares(odds)
-		for c, p := range odds {
+		r.Shares(drawn, vectors[4*i:4*i+4])
+		for c, p := range drawn {
 			mean[c] += p / 2000
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -53,9 +52,7 @@ func openStore(t testing.TB, c Config) *Store {
 
 func leadAs(t testing.TB, s *Store, name string) *Leadership {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	l, err := s.Lead(ctx, name, time.Minute)
+	l, err := s.Lead(testkit.Within(t), name, 2*testkit.Patience) // so no test waits until a lease ends
 	testkit.Must(t, err)
 	return l
 }

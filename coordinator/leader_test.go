@@ -26,7 +26,7 @@ func TestTakeoverOfTheSameNameIsImmediate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	other := openStore(t, Config{Endpoints: c.etcd.Endpoints()})
-	next := leadAs(t, other, "agg") // expires before the first lease does
+	next := leadAs(t, other, "agg")
 	if next.Fence() <= c.lead.Fence() {
 		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
 	}

@@ -1,7 +1,6 @@
 package dial
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -22,9 +21,7 @@ var loopback = []string{"127.0.0.1"}
 // open starts a stream that lasts until something ends it.
 func open(t *testing.T, conn *Conn) healthpb.Health_WatchClient {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
-	stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+	stream, err := healthpb.NewHealthClient(conn).Watch(testkit.Within(t), &healthpb.HealthCheckRequest{})
 	testkit.Must(t, err)
 	_, err = stream.Recv()
 	testkit.Must(t, err)

@@ -21,12 +21,12 @@ func TestANodeComesBackWithARenewedCertificate(t *testing.T) {
 	f := newFakeAggregator(t)
 	t.Parallel()
 	ended := status.Error(codes.Unauthenticated, "the peer's certificate is no longer valid")
-	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, 6*time.Second)
+	certstest.Reissue(t, f.folder, certs.RoleNode, "north", nil, 15*time.Second) // long enough on a busy machine
 	issued := time.Now()
 	_, log := run(t, start(t, f.config(2), questiontest.SmallTable(t, 40, 1)))
 	f.next().leave <- ended // for example, revoked; the one on disk is valid
 	again := f.next()
-	time.Sleep(time.Until(issued.Add(7 * time.Second))) // it expires
+	time.Sleep(time.Until(issued.Add(16 * time.Second))) // it expires
 	again.leave <- ended
 	testkit.Eventually(t, "a log that says what the node waits for", func() bool {
 		for _, line := range log.FilterMessageSnippet("not connected").All() {

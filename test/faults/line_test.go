@@ -42,7 +42,7 @@ func TestProxy(t *testing.T) {
 		return string(got[:n])
 	}
 	c := dial()
-	if got := said(c, "hello", 5*time.Second); got != "hello" {
+	if got := said(c, "hello", testkit.Patience); got != "hello" {
 		t.Errorf("an echo of hello is %q", got)
 	}
 	p.Set(func(p *clustertest.Proxy) { p.Stalled[1] = true })
@@ -50,12 +50,12 @@ func TestProxy(t *testing.T) {
 		t.Errorf("a stalled connection says %q", got)
 	}
 	p.Heal()
-	if got := said(c, "", 0) + said(c, "back", 5*time.Second); got != "held" {
+	if got := said(c, "", 0) + said(c, "back", testkit.Patience); got != "held" {
 		t.Errorf("after a stall comes %q, want what was held back", got)
 	}
 	p.Set(func(p *clustertest.Proxy) { p.Tear = true })
 	// Four bytes are left over from before, so half of these are not enough.
-	if got := said(c, "torn-torn", 5*time.Second); len(got) == len("torn-torn") {
+	if got := said(c, "torn-torn", testkit.Patience); len(got) == len("torn-torn") {
 		t.Errorf("a torn connection says %q", got)
 	}
 	if got := said(c, "x", time.Second); got != "" && got != "error" {
@@ -63,7 +63,7 @@ func TestProxy(t *testing.T) {
 	}
 	c.Close()
 	p.Set(func(p *clustertest.Proxy) { p.Refuse = true })
-	if c = dial(); said(c, "x", 5*time.Second) == "x" {
+	if c = dial(); said(c, "x", testkit.Patience) == "x" {
 		t.Error("a refused connection answers")
 	}
 	c.Close()
@@ -72,11 +72,11 @@ func TestProxy(t *testing.T) {
 	defer c.Close()
 	p.Set(func(p *clustertest.Proxy) { p.Delay = 100 * time.Millisecond })
 	began := time.Now()
-	if got := said(c, "late", 5*time.Second); got != "late" || time.Since(began) < 200*time.Millisecond {
+	if got := said(c, "late", testkit.Patience); got != "late" || time.Since(began) < 200*time.Millisecond {
 		t.Errorf("a delayed echo is %q after %v", got, time.Since(began))
 	}
 	p.Cut()
-	if got := said(c, "x", 5*time.Second); got == "x" {
+	if got := said(c, "x", testkit.Patience); got == "x" {
 		t.Error("a connection that was cut answers")
 	}
 }

@@ -35,18 +35,15 @@ func TestUpgradeOneByOne(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	auditor := c.audit()
-	const pace = 200 * time.Millisecond
-	c.paceStudents(pace) // so that the run lasts long enough
+	c.paceStudents(200 * time.Millisecond) // so that few rounds are asked while the test looks
 	ended := make(chan bool, 1)
-	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 720", 1)}
+	k := kind{name: "upgrade", pipeline: strings.Replace(rows[0][0].pipeline, "labels: 128", "labels: 960", 1)}
 	go func() { ended <- c.run(ctx, k, "upgrade") }()
 	c.awaitReleases(auditor, 3)
 
 	began := time.Now()
 	mixed := func(what string) {
-		c.paceStudents(pace)
 		c.awaitReleases(auditor, 2)
-		c.paceStudents(3 * pace) // until the next process is back
 		if len(c.running()) == 0 {
 			c.told.blame("the run was over before %s", what)
 		}
@@ -55,8 +52,17 @@ func TestUpgradeOneByOne(t *testing.T) {
 	step := func(p *process, back func() bool) {
 		t.Helper()
 		starts := p.started()
+		students := func(s syscall.Signal) {
+			for _, student := range c.running() {
+				if student != p {
+					student.signal(s)
+				}
+			}
+		}
+		students(syscall.SIGSTOP) // the run waits, however long this takes
 		p.replace(syscall.SIGTERM, p.commandFrom(c.bin, next))
 		testkit.Eventually(t, p.name+" to be back", func() bool { return p.started() > starts && back() })
+		students(syscall.SIGCONT)
 		mixed(p.name + " was restarted")
 	}
 	for i, p := range c.etcds {

@@ -428,7 +428,7 @@ func TestRefusalsHaveNames(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := make(chan error, 1)
 			address := listen(t, func(c net.Conn) {
-				c.SetDeadline(time.Now().Add(5 * time.Second))
+				c.SetDeadline(time.Now().Add(testkit.Patience))
 				got <- tls.Server(c, tc.server).Handshake()
 			})
 			conn := testkit.Value(net.Dial("tcp", address))

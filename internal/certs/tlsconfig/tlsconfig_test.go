@@ -37,7 +37,7 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 			return
 		}
 		defer raw.Close()
-		raw.SetDeadline(time.Now().Add(5 * time.Second))
+		raw.SetDeadline(time.Now().Add(testkit.Patience))
 		conn := raw.(*tls.Conn)
 		if err = conn.Handshake(); err == nil {
 			state = conn.ConnectionState()
@@ -47,9 +47,9 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 		}
 		done <- err
 	}()
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", listener.Addr().String(), client)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", listener.Addr().String(), client)
 	if err == nil {
-		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		conn.SetDeadline(time.Now().Add(testkit.Patience))
 		if _, err = conn.Write([]byte{1}); err == nil {
 			// A TLS 1.3 client learns of a refusal with the first read.
 			_, err = io.ReadFull(conn, make([]byte, 1))

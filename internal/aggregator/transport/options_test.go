@@ -7,7 +7,7 @@ import (
 )
 
 // Nodes and students ping less often than the server allows, with room for delayed pings that arrive together.
-// test/hostile checks what the server allows.
+// test/attacks checks what the server allows.
 func TestBothSidesAgreeOnPings(t *testing.T) {
 	if dial.PingEvery < 2*minPeerPing {
 		t.Errorf("clients ping every %v and the server wants %v between two pings", dial.PingEvery, minPeerPing)

@@ -169,7 +169,8 @@ func TestWhatIsLookedUp(t *testing.T) {
 			c.zone.lookups = 0
 			target, err := Parse(c.list, c.serverName)
 			testkit.Must(t, err)
-			n := names{target: target, lookup: c.zone.lookup, proxied: c.proxied, every: time.Millisecond}
+			n := names{target: target, lookup: c.zone.lookup, proxied: c.proxied, every: time.Millisecond,
+				attempt: testkit.Patience}
 			cc := &told{states: make(chan []string, 2)}
 			r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
 			testkit.Must(t, err)
@@ -189,7 +190,8 @@ func TestAddressesAreToldOnce(t *testing.T) {
 	testkit.Must(t, err)
 	z := &zone{hosts: []string{"10.0.0.1", "10.0.0.2"}}
 	noProxy := func(string) bool { return false }
-	n := names{target: target, lookup: z.lookup, proxied: noProxy, every: 20 * time.Millisecond}
+	n := names{target: target, lookup: z.lookup, proxied: noProxy, every: 20 * time.Millisecond,
+		attempt: testkit.Patience}
 	cc := &told{states: make(chan []string, 9)}
 	r, err := n.Build(resolver.Target{}, cc, resolver.BuildOptions{})
 	testkit.Must(t, err)

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conclave-dp/conclave/internal/aggregator/roundtest"
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
 	conclavev1 "github.com/conclave-dp/conclave/proto/conclave/v1"
 	"github.com/conclave-dp/conclave/proto/conclave/v1/rpc"
-	"slices"
 )
 
 // asked is a round as a node receives it.
@@ -172,20 +173,9 @@ func (p *party) over(t testing.TB) error {
 
 // votesOf are a node's votes, each chosen by teacher and query.
 func votesOf(a asked, teachers, queries, classes int, vote func(teacher, query int) int) *conclavev1.WorkRequest {
-	bits := 1
-	for 1<<bits < classes {
-		bits *= 2
-	}
-	row := (queries*bits + 7) / 8
-	packed := make([]byte, teachers*row)
-	for t := range teachers {
-		for q := range queries {
-			packed[t*row+q*bits/8] |= byte(vote(t, q)) << (q * bits % 8)
-		}
-	}
 	return &conclavev1.WorkRequest{Attempt: a.attempt, Message: &conclavev1.WorkRequest_Votes{Votes: &conclavev1.Votes{
 		Run: a.round.GetRun(), Round: a.round.GetNumber(), Teachers: uint32(teachers), Queries: uint32(queries),
-		Packed: packed,
+		Packed: roundtest.PackVotes(teachers, queries, classes, vote),
 	}}}
 }
 

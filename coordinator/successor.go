@@ -30,42 +30,39 @@ func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int
 		s.awaitChange(ctx, revision)
 		return false
 	}
+	log := s.config.Log.With(zap.String("leader", leader.Name), zap.String("address", leader.Address))
 	watching, stop := context.WithCancel(ctx)
 	var look sync.WaitGroup
 	var gone bool
 	look.Go(func() {
-		if gone = awaitEnd(watching, leader, s.config.Log); gone {
-			s.config.Log.Info("nothing listens where the leader did; taking over", leader.fields()...)
-		}
+		gone = awaitEnd(watching, leader.Address, log)
 		stop()
 	})
 	s.awaitChange(watching, revision)
 	stop()
 	look.Wait()
+	if gone {
+		log.Info("nothing listens where the leader did; taking over")
+	}
 	return gone
 }
 
-// fields are the leader's name and address for a log.
-func (r leaderRecord) fields() []zap.Field {
-	return []zap.Field{zap.String("leader", r.Name), zap.String("address", r.Address)}
-}
-
-// awaitEnd connects to the leader's address repeatedly. It returns true when the address answered before and nothing
+// awaitEnd connects to a leader's address repeatedly. It returns true when the address answered before and nothing
 // listens there now, which a machine reports at once for a dead process. If the address never answered, the machine
 // died or the network is down, it cannot tell, and the lease decides. It returns false when ctx ends.
 //
 // It closes connections at once, because servers wait for idle connections before they end.
-func awaitEnd(ctx context.Context, leader leaderRecord, log *zap.Logger) bool {
+func awaitEnd(ctx context.Context, address string, log *zap.Logger) bool {
 	var dialer net.Dialer
 	met, refused := false, 0
 	for ctx.Err() == nil {
 		pause := lookAgain
-		conn, err := dialer.DialContext(ctx, "tcp", leader.Address)
+		conn, err := dialer.DialContext(ctx, "tcp", address)
 		switch {
 		case err == nil:
 			conn.Close()
 			if !met {
-				log.Info("the leader answers; once nothing listens there, this process takes over", leader.fields()...)
+				log.Info("the leader answers; once nothing listens there, this process takes over")
 			}
 			met, refused, pause = true, 0, lookEvery
 		case errors.Is(err, syscall.ECONNREFUSED):

@@ -102,7 +102,7 @@ func TestAwaitEnd(t *testing.T) {
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if awaitEnd(ctx, leaderRecord{Address: never}, zap.NewNop()) {
+	if awaitEnd(ctx, never, zap.NewNop()) {
 		t.Error("an address where nobody ever listened is taken for a process that ended")
 	}
 
@@ -124,7 +124,7 @@ func TestAwaitEnd(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan bool, 1)
-	go func() { ended <- awaitEnd(ctx, leaderRecord{Address: tired.Addr().String()}, zap.NewNop()) }()
+	go func() { ended <- awaitEnd(ctx, tired.Addr().String(), zap.NewNop()) }()
 	testkit.Eventually(t, "three connections", func() bool { return hangups.Load() >= 3 })
 	if n, took := hangups.Load(), time.Since(began); n > int64(took/(200*time.Millisecond))+1 {
 		t.Errorf("%d connections in %v, want one every 200 ms at most", n, took)

@@ -36,18 +36,19 @@ func TestFailover(t *testing.T) {
 	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
 	type member struct {
 		*process
-		number  int
+		as      string // its name in etcd
 		address string
 	}
 	started := 0
 	// A server with the last leader's name would take over at once; here each has its own name, as pods have.
 	begin := func(address string) member {
 		started++
-		file := settings{"name": fmt.Sprintf("aggregator-%d", started), "listen": address}
+		name := fmt.Sprintf("aggregator-%d", started)
+		file := settings{"name": name, "listen": address}
 		if started <= *failovers { // these are killed
 			file["etcd"] = etcd.settings(longLease)
 		}
-		return member{c.startAggregator(c.aggregatorFile(file)), started, address}
+		return member{c.startAggregator(c.aggregatorFile(file)), name, address}
 	}
 	leader := begin(addresses[0])
 	leader.awaitLog("listening", nil)
@@ -70,10 +71,10 @@ func TestFailover(t *testing.T) {
 	var slowest string
 	for len(took) < *failovers {
 		leader.awaitLog("released", nil)
+		dying := leader.as
 		// A standby that has not yet met the leader would wait for the lease. Meanwhile no round is asked.
 		student.signal(syscall.SIGSTOP)
-		name := fmt.Sprintf("aggregator-%d", leader.number)
-		isLeader := func(l clustertest.Line) bool { return l.Leader == name }
+		isLeader := func(l clustertest.Line) bool { return l.Leader == dying }
 		standby.awaitLog("the leader answers; once nothing listens there, this process takes over", isLeader)
 		student.signal(syscall.SIGCONT)
 		killed := time.Now()

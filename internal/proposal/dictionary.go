@@ -155,9 +155,13 @@ func readJSON(text []byte) ([]entry, error) {
 		"of SDV, or a CSV file with the columns name, type, lower and upper")
 }
 
-// check refuses values that a schema's column cannot have.
+// check refuses values that a schema's column cannot have. Spaces around the name are removed, and the description
+// becomes one line.
 func (e *entry) check() error {
-	e.name, e.doc = strings.TrimSpace(e.name), strings.Join(strings.Fields(e.doc), " ")
+	e.name = strings.TrimSpace(e.name)
+	e.doc = strings.Join(strings.FieldsFunc(e.doc, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
 	switch {
 	case e.wrong != nil:
 		return e.wrong
@@ -172,6 +176,11 @@ func (e *entry) check() error {
 			return errors.New("the categories have an empty one, one with a line break, or a duplicate")
 		}
 		seen[c] = true
+	}
+	for _, text := range append([]string{e.format, e.pattern, e.codes}, e.names...) {
+		if !oneLine(text) {
+			return fmt.Errorf("%q has a line break or a control character", text)
+		}
 	}
 	if e.isDate() {
 		return nil // in a schema's spelling of days; they are read when the format of the column is known

@@ -207,6 +207,23 @@ func TestNumbersOfSDV(t *testing.T) {
 	}
 }
 
+// A description may have line breaks and control characters; what a column is called or how it is read may not.
+func TestControlCharactersOfDictionaries(t *testing.T) {
+	d, err := parseDictionary([]byte("name,description\ncrea,\"\x01of the\n\x7fdrug,\u0085 mg\x02\"\n"), "d")
+	testkit.Must(t, err)
+	testkit.Same(t, "description", "of the drug, mg", d.entries["crea"].doc)
+	for _, text := range []string{
+		"name,type,format\na,date,DD.MM\x01\n", "name,pattern\na,P\u0085##\n",
+		"name,codes\na,\"icd\n10.txt\"\n", "name\tunit\n\"a\nb\"\tmg\n",
+		`{"fields": [{"name": "a", "categories": [{"value": 1, "label": "mi\nld"}]}]}`,
+	} {
+		if _, err := parseDictionary([]byte(text), "d"); err == nil ||
+			!strings.Contains(err.Error(), "a line break or a control character") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func fuzzDictionary(f *testing.F, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -224,7 +241,7 @@ func fuzzDictionary(f *testing.F, seeds ...string) {
 	})
 }
 
-func FuzzCSVDictionary(f *testing.F)          { fuzzDictionary(f, csvDictionary) }
+func FuzzCSVDictionary(f *testing.F)          { fuzzDictionary(f, csvDictionary, "name,unit\n0,\x01") }
 func FuzzSDVMetadata(f *testing.F)            { fuzzDictionary(f, sdvMetadata) }
 func FuzzFrictionlessDictionary(f *testing.F) { fuzzDictionary(f, frictionless) }
 

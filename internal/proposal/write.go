@@ -2,8 +2,8 @@ package proposal
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/conclave-dp/conclave/internal/pattern"
@@ -115,9 +115,5 @@ func word(text string) string {
 	if plainWord.MatchString(text) && !otherWords[strings.ToLower(text)] {
 		return text
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b) // a JSON string is a double-quoted YAML scalar
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // strings always encode
-	return strings.TrimSuffix(b.String(), "\n")
+	return strconv.Quote(text) // YAML reads the escapes of Go
 }

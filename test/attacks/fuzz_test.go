@@ -29,8 +29,9 @@ const (
 	// no forged votes end one.
 	fuzzTeachers = 500
 	// mostGrown bounds what inputs may leave on the heap, and mostGoroutines in goroutines, relative to the first
-	// batch. etcd, in the same process, keeps nodes' joins for a while.
-	mostGrown, mostGoroutines = 24 << 20, 24
+	// batch. etcd, in the same process, keeps nodes' joins for a while, and the fuzzing engine keeps a buffer of
+	// 50 MiB from its first mutation on, which may come after the first batch.
+	mostGrown, mostGoroutines = 24<<20 + 50<<20, 24
 )
 
 // separator splits an input into messages.

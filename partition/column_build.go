@@ -28,8 +28,8 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 	}
 	c.Lower, c.Upper = lower, upper
 	switch {
-	case !finite(c.Lower) || !finite(c.Upper) || c.Lower >= c.Upper:
-		return bad("lower", "lower must be less than upper, both finite", "correct the bounds")
+	case c.Lower >= c.Upper:
+		return bad("lower", "lower must be less than upper", "correct the bounds")
 	case !finite(c.Upper - c.Lower):
 		return bad("lower", "the difference of lower and upper is too large for a number of 64 bits",
 			"give bounds that are nearer to each other")
@@ -39,7 +39,7 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 		if in.Clip[i].number == nil {
 			return notNumberField("clip")
 		}
-		clip[i] = *in.Clip[i].number + 0
+		clip[i] = *in.Clip[i].number
 	}
 	if wrong := c.setClip(in.Clip != nil, clip); wrong != nil {
 		return wrong
@@ -80,14 +80,14 @@ func (in *columnFile) numbers() (lower, upper float64, wrong *schemaProblem) {
 		case b.in.number == nil:
 			return 0, 0, notNumberField(b.name)
 		default:
-			*b.out = *b.in.number + 0 // no -0
+			*b.out = *b.in.number
 		}
 	}
 	return lower, upper, nil
 }
 
 func notNumberField(name string) *schemaProblem {
-	return bad(name, fmt.Sprintf("field %q must be a number", name), "correct that line")
+	return bad(name, fmt.Sprintf("field %q must be a number", name), "write it as 12 or -0.5")
 }
 
 // setClip sets the range that cells are moved into, if there is one.
@@ -227,13 +227,16 @@ func dateBound(field, text string, whole bool) (dates.Moment, *schemaProblem) {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-func (c *Column) addSpikes(spikes []float64) *schemaProblem {
+func (c *Column) addSpikes(spikes []bound) *schemaProblem {
 	if len(spikes) > maxSpikes {
 		return bad("spikes", fmt.Sprintf("%d spikes; the maximum is %d", len(spikes), maxSpikes),
 			"keep only frequent values")
 	}
-	for i, v := range spikes {
-		if wrong := c.addPoint(v); wrong != "" {
+	for i := range spikes {
+		if spikes[i].number == nil {
+			return notNumberField("spikes")
+		}
+		if wrong := c.addPoint(*spikes[i].number); wrong != "" {
 			return bad(fmt.Sprintf("spikes[%d]", i), "a spike "+wrong, "list values that the column may have")
 		}
 	}

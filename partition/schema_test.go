@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,21 @@ func TestCategoriesAreText(t *testing.T) {
 	testkit.Same(t, "categories", want, s.Columns[0].Categories)
 }
 
+// Numbers are decimal, as in cells, where YAML would take a zero before a number for octal.
+func TestNumbersAreDecimal(t *testing.T) {
+	s := partitiontest.Schema(t, "columns:\n  - {name: a, kind: integer, lower: -010, upper: 0200, clip: [+07, 0100], "+
+		"spikes: [060, 010]}\n  - {name: b, kind: categorical, categories: [x, y]}\n")
+	c := s.Columns[0]
+	testkit.Same(t, "bounds, clip and spikes", []float64{-10, 200, 7, 100, 10, 60},
+		slices.Concat([]float64{c.Lower, c.Upper}, c.Clip[:], c.Points))
+	for _, text := range []string{"0x10", "0b11", "0o17", "1_000"} {
+		_, err := partition.ParseSchema([]byte("columns: [{name: a, kind: integer, lower: 0, upper: " + text + "}]"))
+		if err == nil || !strings.Contains(err.Error(), "must be a number") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestRepeat(t *testing.T) {
 	s := partitiontest.Schema(t, "label: y\nformat: idx\nimage: {height: 2, width: 3, channels: 1}\ncolumns:\n"+
 		"  - {name: pixel, kind: integer, lower: 0, upper: 255, repeat: 6}\n  - {name: y, kind: categorical,"+
@@ -165,8 +181,9 @@ func TestBadSchemas(t *testing.T) {
 		{"no bounds", ok + "  - {name: b, kind: continuous, lower: 0}\n", 3, "b", "needs public bounds"},
 		{"bounds turned", ok + "  - {name: b, kind: continuous, lower: 1, upper: 0}\n", 3, "b", "lower must be less"},
 		{"bounds equal", ok + "  - {name: b, kind: continuous, lower: 1, upper: 1}\n", 3, "b", "lower must be less"},
-		{"bound infinite", ok + "  - {name: b, kind: continuous, lower: 0, upper: .inf}\n", 3, "b", "finite"},
-		{"bound nan", ok + "  - {name: b, kind: continuous, lower: .nan, upper: 1}\n", 3, "b", "finite"},
+		{"bound infinite", ok + "  - {name: b, kind: continuous, lower: 0, upper: .inf}\n", 3, "b",
+			`field "upper" must be a number; write it as 12 or -0.5`},
+		{"bound nan", ok + "  - {name: b, kind: continuous, lower: .nan, upper: 1}\n", 3, "b", "must be a number"},
 		{"range infinite", ok + "  - {name: b, kind: continuous, lower: -1.7e308, upper: 1.7e308}\n",
 			3, "b", "the difference of lower and upper"},
 		{"integer with fraction", ok + "  - {name: b, kind: integer, lower: 0.5, upper: 3}\n",
@@ -179,7 +196,7 @@ func TestBadSchemas(t *testing.T) {
 		{"clip outside", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [1, 4]}\n",
 			3, "b", "inside lower and upper"},
 		{"clip nan", ok + "  - {name: b, kind: continuous, lower: 0, upper: 3, clip: [.nan, 4]}\n",
-			3, "b", "clip must be"},
+			3, "b", `"clip" must be a number`},
 		{"clip of binary", ok + "  - {name: b, kind: binary, clip: [0, 1]}\n", 3, "b", "clip does not belong"},
 		{"log of negative", ok + "  - {name: b, kind: continuous, lower: -1, upper: 3, scale: log}\n", 3, "b",
 			"negative"},

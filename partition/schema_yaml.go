@@ -105,7 +105,7 @@ type columnFile struct {
 	// Spikes are numbers that many rows have exactly, such as 0 or 40 hours a week; at most 32. The pipeline
 	// `marginals` (docs/marginals.md) gives each a cell of its own and draws exactly it; other pipelines ignore them.
 	// Whole numbers with few values need none, since each value is a cell.
-	Spikes []float64 `yaml:"spikes"`
+	Spikes []bound `yaml:"spikes"`
 	// Repeat is the number n of columns that this one stands for, name_0 to name_(n-1). Default: 1.
 	Repeat *int `yaml:"repeat"`
 	// Doc is a remark, shown in the report.
@@ -129,8 +129,8 @@ func (b *bound) UnmarshalYAML(node ast.Node) error {
 	if err := b.scalar.UnmarshalYAML(node); err != nil {
 		return err
 	}
-	var number float64
-	if yaml.NodeToValue(node, &number) == nil {
+	// Numbers are read as those of cells are: YAML would read 010 as 8.
+	if number, wrong := ParseNumber(b.text); wrong == nil {
 		b.number = &number
 	}
 	return nil

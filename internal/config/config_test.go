@@ -98,6 +98,7 @@ func TestLoadRefusesWhatItDoesNotKnow(t *testing.T) {
 			want: `line 1, column 1: unknown field "nmae"; correct its name or remove it`},
 		"nested unknown": {text: "name: x\ntls: {caa: x}\n", want: `line 2, column 7: unknown field "caa"`},
 		"wrong type":     {text: "count: many\n", want: "line 1, column 8: count: want a whole number"},
+		"octal number":   {text: "count: 010\n", want: "line 1, column 8: count: want a decimal number without a zero"},
 		"wrong duration": {text: "wait: soon\n", want: "duration"},
 		"map for a text": {text: "name: {a: b}\n", want: "line 1"},
 		"text for a map": {text: "tls: x\n", want: "line 1"},

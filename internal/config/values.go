@@ -13,8 +13,9 @@ import (
 )
 
 // checkValues refuses what the YAML decoder would take for something else without a word: a
-// number with a fraction where a whole one is wanted, which it would cut, and a field whose
-// value was forgotten, which it would leave out. And it finds the field of words that are no
+// number with a fraction where a whole one is wanted, which it would cut, a number with a zero
+// before it, which it would read as octal, and a field whose value was forgotten, which it would
+// leave out. And it finds the field of words that are no
 // number or duration, which the decoder does not name.
 func checkValues(raw []byte, t reflect.Type) error {
 	file, err := parser.ParseBytes(raw, 0)
@@ -34,6 +35,12 @@ func valuesIn(node ast.Node, t reflect.Type, field string) error {
 		return fmt.Errorf("line %d, column %d: %s: %w", at.Line, at.Column, field, fmt.Errorf(format, args...))
 	}
 	switch n := node.(type) {
+	case *ast.IntegerNode:
+		// YAML reads 010 as 8.
+		if digits := strings.TrimLeft(n.Token.Value, "+-"); t.Kind() != reflect.String && len(digits) > 1 &&
+			digits[0] == '0' {
+			return wrong("want a decimal number without a zero before it, not %.60s", n.Token.Value)
+		}
 	case *ast.FloatNode:
 		if whole(t) && n.Value != math.Trunc(n.Value) {
 			return wrong("want a whole number, not %v", n.Value)

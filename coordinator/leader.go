@@ -53,6 +53,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 	if ttl < time.Second {
 		return nil, fmt.Errorf("lead: lease of %v; it must be at least 1s", ttl)
 	}
+	var seen meeting
 	for {
 		kvs, revision, err := s.read(ctx, "lead", s.leaderKey(), s.fenceBaseKey())
 		if err != nil {
@@ -75,7 +76,10 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 			if err != nil {
 				return nil, err
 			}
-			if record.Name != name && !s.awaitGone(ctx, record, revision) {
+			if seen.fence != leader.CreateRevision {
+				seen = meeting{fence: leader.CreateRevision}
+			}
+			if record.Name != name && !s.awaitGone(ctx, record, revision, &seen) {
 				if ctx.Err() != nil {
 					return nil, fmt.Errorf("lead: %q leads and did not resign: %w", record.Name, context.Cause(ctx))
 				}

@@ -20,12 +20,18 @@ const (
 	refusals = 3
 )
 
+// meeting remembers that a standby has reached a leader, also if the watch breaks in between.
+type meeting struct {
+	fence int64 // the leader's
+	met   bool
+}
+
 // awaitGone returns true when the leader's process is seen to have ended. It returns false when the leader's key
-// changed after revision, when ctx ended, or when the watch broke.
+// changed after revision, when ctx ended, or when the watch broke. seen is of this leader.
 //
 // This decides only when a standby begins to lead. The fence of every write keeps two leaders from writing, also if a
 // living leader is taken for dead.
-func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int64) bool {
+func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int64, seen *meeting) bool {
 	if leader.Address == "" {
 		s.awaitChange(ctx, revision)
 		return false
@@ -35,14 +41,14 @@ func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int
 	var look sync.WaitGroup
 	var gone bool
 	look.Go(func() {
-		gone = awaitEnd(watching, leader.Address, log)
+		gone = awaitEnd(watching, leader.Address, seen, log)
 		stop()
 	})
 	s.awaitChange(watching, revision)
 	stop()
 	look.Wait()
 	if gone {
-		log.Info("nothing listens where the leader did; taking over")
+		log.Info("nothing listens where the leader did; its lease is not waited for")
 	}
 	return gone
 }
@@ -52,21 +58,21 @@ func (s *Store) awaitGone(ctx context.Context, leader leaderRecord, revision int
 // died or the network is down, it cannot tell, and the lease decides. It returns false when ctx ends.
 //
 // It closes connections at once, because servers wait for idle connections before they end.
-func awaitEnd(ctx context.Context, address string, log *zap.Logger) bool {
+func awaitEnd(ctx context.Context, address string, seen *meeting, log *zap.Logger) bool {
 	var dialer net.Dialer
-	met, refused := false, 0
+	refused := 0
 	for ctx.Err() == nil {
 		pause := lookAgain
 		conn, err := dialer.DialContext(ctx, "tcp", address)
 		switch {
 		case err == nil:
 			conn.Close()
-			if !met {
-				log.Info("the leader answers; once nothing listens there, this process takes over")
+			if !seen.met {
+				log.Info("the leader answers; once nothing listens there, its lease is not waited for")
 			}
-			met, refused, pause = true, 0, lookEvery
+			seen.met, refused, pause = true, 0, lookEvery
 		case errors.Is(err, syscall.ECONNREFUSED):
-			if refused++; met && refused >= refusals {
+			if refused++; seen.met && refused >= refusals {
 				return ctx.Err() == nil
 			}
 		default:

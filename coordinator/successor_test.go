@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -77,6 +78,8 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 	}
 	started := time.Now()
 	stop()
+	// As if the watch broke now; it fails if the standby was faster.
+	_, _ = s.client.Put(testkit.Within(t), s.leaderKey(), "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 	select {
 	case second := <-led:
 		t.Logf("took over after %v", time.Since(started))
@@ -102,8 +105,11 @@ func TestAwaitEnd(t *testing.T) {
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if awaitEnd(ctx, never, zap.NewNop()) {
+	if awaitEnd(ctx, never, new(meeting), zap.NewNop()) {
 		t.Error("an address where nobody ever listened is taken for a process that ended")
+	}
+	if !awaitEnd(testkit.Within(t), never, &meeting{met: true}, zap.NewNop()) {
+		t.Error("that the leader answered before the watch broke is forgotten")
 	}
 
 	// A server that closes idle connections.
@@ -124,7 +130,7 @@ func TestAwaitEnd(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan bool, 1)
-	go func() { ended <- awaitEnd(ctx, tired.Addr().String(), zap.NewNop()) }()
+	go func() { ended <- awaitEnd(ctx, tired.Addr().String(), new(meeting), zap.NewNop()) }()
 	testkit.Eventually(t, "three connections", func() bool { return hangups.Load() >= 3 })
 	if n, took := hangups.Load(), time.Since(began); n > int64(took/(200*time.Millisecond))+1 {
 		t.Errorf("%d connections in %v, want one every 200 ms at most", n, took)

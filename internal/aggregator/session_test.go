@@ -184,7 +184,7 @@ func TestExpiryEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
 	d := c.dataset()
-	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 5*time.Second))
+	testkit.Must(t, authority.Issue(c.certs, certs.RoleNode, "brief", nil, 15*time.Second))
 	north := c.node(t, hello(d, "brief", "a", 4), roundtest.Silent)
 	testkit.Receive(t, north.ended)
 	roundtest.WantStatus(t, north.err, codes.Unauthenticated, "expired", "connect again with a new one")

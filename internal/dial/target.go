@@ -34,7 +34,8 @@ const (
 	// t/6 apart, so that a returning aggregator is found soon, and an absent one is not asked all the time.
 	firstPause = 100 * time.Millisecond
 	growth     = 1.2
-	attempt    = 5 * time.Second
+	// attempt bounds one attempt to connect, and one lookup of names.
+	attempt = 5 * time.Second
 )
 
 // Target holds the possible addresses of an aggregator.

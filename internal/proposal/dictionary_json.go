@@ -19,7 +19,6 @@ type sdvTable struct {
 		Format         string `json:"datetime_format"`
 		Personal       bool   `json:"pii"`
 	} `json:"columns"`
-	PrimaryKey any `json:"primary_key"`
 }
 
 // sdvText are sdtypes of cells that identify a person, and that no model learns. Other unknown types are

@@ -232,9 +232,7 @@ func (h *Held) hold(stream rpc.RunService_ClaimRunClient) error {
 			return err
 		case <-h.leaving:
 			_ = stream.CloseSend()
-			patience := time.AfterFunc(leaveWithin, h.drop)
 			err := <-over
-			patience.Stop()
 			h.told = errors.Is(err, errOver) || errors.As(err, new(*LostError))
 			return nil
 		case <-tick.C:

@@ -52,12 +52,17 @@ type Tracer struct {
 // Start begins to send spans of a process of a role and a name. It does not wait for the
 // collector. Without an endpoint it returns nil.
 func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
+	return start(c, role, name, exportTimeout, log)
+}
+
+// start is Start with the time that the collector may take for some spans.
+func start(c Config, role, name string, within time.Duration, log *zap.Logger) (*Tracer, error) {
 	if err := c.Validate(); err != nil || c.Endpoint == "" {
 		return nil, err
 	}
 	// Nothing is sent again: the next spans come soon.
 	options := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithTimeout(exportTimeout),
+		otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithTimeout(within),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}),
 	}
 	if c.Insecure {
@@ -89,7 +94,7 @@ func Start(c Config, role, name string, log *zap.Logger) (*Tracer, error) {
 			attribute.String("service.instance.id", name),
 		)),
 		sdktrace.WithBatcher(sink, sdktrace.WithMaxQueueSize(queue), sdktrace.WithBatchTimeout(exportEvery),
-			sdktrace.WithExportTimeout(exportTimeout)),
+			sdktrace.WithExportTimeout(within)),
 	)
 	return &Tracer{provider: provider, sink: sink, tracer: provider.Tracer("github.com/conclave-dp/conclave")}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +18,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/internal/version"
-	"regexp"
-	"runtime"
 )
 
 // nextSoftware matches the version text in programs of the other version, which has the same length.

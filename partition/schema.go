@@ -115,15 +115,16 @@ type Image struct {
 // Size returns the number of bytes of an image.
 func (i Image) Size() int { return i.Height * i.Width * i.Channels }
 
-// maxSchemaBytes bounds a schema file; the largest known one has 618 columns in 40 KB.
-const maxSchemaBytes = config.MaxFile
+// MaxSchemaBytes bounds a schema file; the largest known one has 618 columns in 40 KB.
+const MaxSchemaBytes = config.MaxFile
 
 // LoadSchema reads and checks a schema file, and the lists of codes that it names and that exist next to it. Errors
 // are *InputError; several mistakes are joined.
 func LoadSchema(path string) (*Schema, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxSchemaBytes {
-		err = fmt.Errorf("it has more than %d MiB", maxSchemaBytes>>20)
+	if err == nil && info.Size() > MaxSchemaBytes {
+		return nil, &InputError{File: path, Problem: fmt.Sprintf("a schema has at most %d MiB", MaxSchemaBytes>>20),
+			Fix: "check that it is one, and list fewer or shorter categories, names and remarks"}
 	}
 	var raw []byte
 	if err == nil {

@@ -162,7 +162,7 @@ func decodeSchemaFile(raw []byte, name string) (file *schemaFile, err error) {
 				Fix: "compare it with a schema that works"}
 		}
 	}()
-	if err := config.CheckYAML(raw, maxSchemaBytes); err != nil {
+	if err := config.CheckYAML(raw, MaxSchemaBytes); err != nil {
 		return nil, &InputError{File: name, Problem: err.Error(), Fix: "write the columns as plain lists and fields"}
 	}
 	if wrong := checkFinished(raw); wrong != nil {
@@ -255,7 +255,7 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // parseSchema decodes and checks a schema; name is for errors.
 func parseSchema(raw []byte, name string) (*Schema, error) {
-	if len(raw) > maxSchemaBytes || !utf8.Valid(raw) {
+	if len(raw) > MaxSchemaBytes || !utf8.Valid(raw) {
 		return nil, &InputError{File: name, Problem: "not a text file in UTF-8 of reasonable size",
 			Fix: "save the schema as UTF-8"}
 	}

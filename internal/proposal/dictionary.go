@@ -93,12 +93,21 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 		d.entries[key(e.name)] = e
 	}
 	if len(all) > 0 {
-		return nil, errors.Join(all...)
+		return nil, several(all)
 	}
 	if len(d.entries) == 0 {
 		return wrong("the dictionary has no column", "list the table's columns in it")
 	}
 	return d, nil
+}
+
+// several joins errors, but only the first of many.
+func several(all []error) error {
+	const most = 20
+	if n := len(all); n > most {
+		all = append(all[:most:most], fmt.Errorf("and %d more, shown after these are corrected", n-most))
+	}
+	return errors.Join(all...)
 }
 
 // of returns the dictionary's entry for a column.
@@ -145,10 +154,11 @@ func readJSON(text []byte) ([]entry, error) {
 	if err := json.Unmarshal(text, &top); err != nil {
 		return nil, fmt.Errorf("not valid JSON; correct it: %w", err)
 	}
+	has := func(name string) bool { return top[name] != nil && string(top[name]) != "null" }
 	switch {
-	case top["fields"] != nil, top["resources"] != nil, top["schema"] != nil:
+	case has("fields"), has("resources"), has("schema"):
 		return readFrictionless(text)
-	case top["columns"] != nil, top["tables"] != nil:
+	case has("columns"), has("tables"):
 		return readSDV(text)
 	}
 	return nil, errors.New("neither fields nor columns are in the JSON; use a Frictionless table schema, metadata " +
@@ -172,15 +182,20 @@ func (e *entry) check() error {
 	}
 	seen := map[string]bool{}
 	for _, c := range e.categories {
-		if c == "" || !oneLine(c) || seen[c] {
-			return errors.New("the categories have an empty one, one with a line break, or a duplicate")
+		if c == "" || seen[c] {
+			return errors.New("the categories have an empty one or a duplicate")
 		}
 		seen[c] = true
 	}
-	for _, text := range append([]string{e.format, e.pattern, e.codes}, e.names...) {
-		if !oneLine(text) {
-			return fmt.Errorf("%q has a line break or a control character", text)
+	for _, field := range []struct {
+		name  string
+		texts []string
+	}{{"a category", e.categories}, {"a label of a category", e.names}, {"the format", []string{e.format}},
+		{"the pattern", []string{e.pattern}}, {"the path of codes", []string{e.codes}}} {
+		if !slices.ContainsFunc(field.texts, func(text string) bool { return !oneLine(text) }) {
+			continue
 		}
+		return fmt.Errorf("%s has a line break or a control character", field.name)
 	}
 	if e.isDate() {
 		return nil // in a schema's spelling of days; they are read when the format of the column is known
@@ -192,7 +207,7 @@ func (e *entry) check() error {
 		}
 		var wrong *partition.CellFault
 		if limits[i], wrong = partition.ParseNumber(bound); wrong != nil {
-			return errors.New("lower and upper must be plain numbers")
+			return errors.New("lower and upper must be plain numbers, or give the type date")
 		}
 	}
 	if !(limits[0] < limits[1]) {

@@ -79,7 +79,7 @@ func readCSVDictionary(raw []byte) (entries []entry, err error) {
 		kind, known := types[strings.ToLower(cell("type"))]
 		if e.kind = kind; !known {
 			line, _ := r.FieldPos(0)
-			e.wrong = fmt.Errorf("line %d: unknown type %q; use integer, continuous, categorical, binary, date, "+
+			e.wrong = fmt.Errorf("line %d: unknown type %.60q; use integer, continuous, categorical, binary, date, "+
 				"datetime, code, identifier or text, or leave it empty", line, cell("type"))
 		}
 		if text := cell("categories"); text != "" {

@@ -165,15 +165,15 @@ func (f *frictionlessField) entry() (e entry, wrong error) {
 		e.kind, e.format = kindDatetime, "YYYY-MM-DDThh:mm:ss"
 	case "", "string", "any":
 	default:
-		return e, fmt.Errorf("type %q has no kind in a schema; use string, integer, number, boolean, date or datetime",
-			f.Type)
+		return e, fmt.Errorf("type %.60q has no kind in a schema; use string, integer, number, boolean, date or "+
+			"datetime", f.Type)
 	}
 	if !e.isDate() || f.Format == "" || f.Format == "default" {
 		return e, nil
 	}
 	format, known := fromStrftime(strings.TrimPrefix(f.Format, "fmt:"))
 	if e.format = format.format; !known && f.Format != "any" {
-		return e, fmt.Errorf("format %q is unknown; use one of %%Y, %%m, %%d, %%H, %%M and %%S, such as %%d.%%m.%%Y",
+		return e, fmt.Errorf("format %.60q is unknown; use one of %%Y, %%m, %%d, %%H, %%M and %%S, such as %%d.%%m.%%Y",
 			f.Format)
 	}
 	return e, nil

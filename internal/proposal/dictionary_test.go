@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
+	"github.com/conclave-dp/conclave/partition"
 )
 
 const csvDictionary = "Variable;Type;Min;Max;Values;Label;Unit;Codes\n" +
@@ -222,6 +223,31 @@ func TestControlCharactersOfDictionaries(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// What no schema can have is refused at once, and not when the rest has been filled in.
+func TestDictionariesThatNoSchemaCanHave(t *testing.T) {
+	long := strings.Repeat("x", partition.MaxSchemaBytes)
+	table := "id,seen,size\n" + strings.Repeat("p1,2019-05-06,10\nq7,2019-05-07,11\n", 30)
+	for dictionary, want := range map[string]string{
+		"name,type,lower,upper\nseen,date,2020-12-31,2019-01-01\n":  `column "seen": upper must be in a later day`,
+		"name,type,pattern\nid,id,[\n":                              `column "id": a pattern needs one group`,
+		"name,type,lower,upper\nsize,integer,0,1e17\n":              `column "size": the bounds and clip of an integer`,
+		"name,type,lower,upper\nsize,number,-1.7e308,1.7e308\n":     `column "size": the difference of lower and upper`,
+		"name,description\nsize," + long + "\n":                     "list fewer or shorter categories",
+		"name,categories\nsize,10|11|" + long + "\n":                "list fewer or shorter categories",
+		"name,lower,upper\nseen,2019-01-01,2020-12-31\n":            "plain numbers, or give the type date",
+		"name,type\nsize," + long + "\n":                            "line 2: unknown type",
+		"name,type\n" + strings.Repeat("size,integer\n", 50) + "\n": "and 29 more, shown after these are corrected",
+	} {
+		_, err := Propose(Options{Files: []string{write(t, "table.csv", table)},
+			Dictionary: write(t, "dictionary", dictionary)})
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 4000 {
+			t.Errorf("%.80q: %.2000v", dictionary, err)
+		}
+	}
+	_, err := parseDictionary([]byte(`{"columns": {"a": {"sdtype": "id"}}, "fields": null}`), "d")
+	testkit.Must(t, err)
 }
 
 func fuzzDictionary(f *testing.F, seeds ...string) {

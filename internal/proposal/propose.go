@@ -63,6 +63,9 @@ func Propose(o Options) (*Proposal, error) {
 	var wrong []error
 	for _, p := range m.table.profiles {
 		c, err := m.column(p, p.name == o.Label)
+		if err == nil {
+			err = m.readable(&c)
+		}
 		switch {
 		case err != nil:
 			wrong = append(wrong, err)
@@ -73,9 +76,31 @@ func Propose(o Options) (*Proposal, error) {
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
+		return nil, several(wrong)
+	}
+	if n := len(proposed.YAML()); n > partition.MaxSchemaBytes {
+		return nil, fmt.Errorf("the schema would have %d bytes, more than %d; list fewer or shorter categories, "+
+			"labels and descriptions in the dictionary", n, partition.MaxSchemaBytes)
 	}
 	return proposed, proposed.SetLabel(o.Label)
+}
+
+// readable refuses a column with values of the dictionary that no schema can have.
+func (m *maker) readable(c *Column) error {
+	if _, listed := m.dictionary.of(c.Name); !listed || c.Kind == freeText || c.Source == partition.SourceRows ||
+		len(c.Unfinished()) > 0 {
+		return nil
+	}
+	// A schema of only an identifier is none.
+	text := (&Proposal{Name: "p", Columns: []Column{{Name: c.Name + "2", Kind: kindBinary}, *c}}).YAML()
+	if len(text) > partition.MaxSchemaBytes {
+		return nil // nor is the whole schema shorter
+	}
+	_, err := partition.ParseSchema(text)
+	if wrong := new(partition.InputError); errors.As(err, &wrong) {
+		return &partition.InputError{File: m.dictionary.path, Column: c.Name, Problem: wrong.Problem, Fix: wrong.Fix}
+	}
+	return err
 }
 
 // SetLabel names the column that rows are generated for; empty for none. It fails if the column cannot be a

@@ -160,7 +160,8 @@ func TestACollectorThatIsAway(t *testing.T) {
 			t.Parallel()
 			core, log := observer.New(zap.InfoLevel)
 			// The collector may take longer than the test waits, so that only the bound on the end can end it.
-			tracer, err := start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", 3*testkit.Patience, zap.New(core))
+			tracer, err := start(Config{Endpoint: endpoint, Insecure: true}, "node", "n", 3*testkit.Patience,
+				zap.New(core))
 			testkit.Must(t, err)
 			began := time.Now()
 			for range 5 * queue {

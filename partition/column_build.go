@@ -30,7 +30,7 @@ func buildNumber(c *Column, in *columnFile) *schemaProblem {
 	switch {
 	case c.Lower >= c.Upper:
 		return bad("lower", "lower must be less than upper", "correct the bounds")
-	case !finite(c.Upper - c.Lower):
+	case math.IsInf(c.Upper-c.Lower, 0):
 		return bad("lower", "the difference of lower and upper is too large for a number of 64 bits",
 			"give bounds that are nearer to each other")
 	}
@@ -224,8 +224,6 @@ func dateBound(field, text string, whole bool) (dates.Moment, *schemaProblem) {
 	}
 	return at, nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (c *Column) addSpikes(spikes []bound) *schemaProblem {
 	if len(spikes) > maxSpikes {

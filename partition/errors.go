@@ -24,6 +24,19 @@ var ErrTooManyUnits = errors.New("more privacy units than a node may hold")
 // ErrTooManyPartitions says that there are more partitions than privacy units.
 var ErrTooManyPartitions = errors.New("more partitions than privacy units")
 
+// JoinFirst joins n errors, but of many only the first ones; it is nil without any. at returns an error.
+func JoinFirst(n int, at func(i int) error) error {
+	const most = 20
+	var all []error
+	for i := range min(n, most) {
+		all = append(all, at(i))
+	}
+	if n > most {
+		all = append(all, fmt.Errorf("and %d more, shown after these are corrected", n-most))
+	}
+	return errors.Join(all...)
+}
+
 // InputError is a problem of a schema, a table, a key or a manifest file. It says where it is and how to fix it, and
 // never contains a cell's value.
 type InputError struct {

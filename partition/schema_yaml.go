@@ -277,18 +277,11 @@ func parseSchema(raw []byte, name string) (*Schema, error) {
 
 // schemaErrors joins the problems of a schema, but only the first of many.
 func schemaErrors(wrong []*schemaProblem, text []byte, name string) error {
-	const most = 20
 	tree := parsed(text)
-	var all []error
-	for i, w := range wrong {
-		if i == most {
-			all = append(all, fmt.Errorf("and %d more, shown after these are corrected", len(wrong)-i))
-			break
-		}
-		all = append(all, &InputError{File: name, Line: lineOf(tree, w.path), Column: w.column, Problem: w.problem,
-			Fix: w.fix})
-	}
-	return errors.Join(all...)
+	return JoinFirst(len(wrong), func(i int) error {
+		w := wrong[i]
+		return &InputError{File: name, Line: lineOf(tree, w.path), Column: w.column, Problem: w.problem, Fix: w.fix}
+	})
 }
 
 // parsed is the tree of a text that was decoded before, for the lines of errors.

@@ -15,8 +15,8 @@ import (
 // checkValues refuses what the YAML decoder would take for something else without a word: a
 // number with a fraction where a whole one is wanted, which it would cut, a number with a zero
 // before it, which it would read as octal, and a field whose value was forgotten, which it would
-// leave out. And it finds the field of words that are no
-// number or duration, which the decoder does not name.
+// leave out. And it finds the field of words that are no number or duration, which the decoder
+// does not name.
 func checkValues(raw []byte, t reflect.Type) error {
 	file, err := parser.ParseBytes(raw, 0)
 	if err != nil || len(file.Docs) == 0 {

@@ -93,21 +93,12 @@ func parseDictionary(raw []byte, path string) (*dictionary, error) {
 		d.entries[key(e.name)] = e
 	}
 	if len(all) > 0 {
-		return nil, several(all)
+		return nil, partition.JoinFirst(len(all), func(i int) error { return all[i] })
 	}
 	if len(d.entries) == 0 {
 		return wrong("the dictionary has no column", "list the table's columns in it")
 	}
 	return d, nil
-}
-
-// several joins errors, but only the first of many.
-func several(all []error) error {
-	const most = 20
-	if n := len(all); n > most {
-		all = append(all[:most:most], fmt.Errorf("and %d more, shown after these are corrected", n-most))
-	}
-	return errors.Join(all...)
 }
 
 // of returns the dictionary's entry for a column.
@@ -192,10 +183,9 @@ func (e *entry) check() error {
 		texts []string
 	}{{"a category", e.categories}, {"a label of a category", e.names}, {"the format", []string{e.format}},
 		{"the pattern", []string{e.pattern}}, {"the path of codes", []string{e.codes}}} {
-		if !slices.ContainsFunc(field.texts, func(text string) bool { return !oneLine(text) }) {
-			continue
+		if slices.ContainsFunc(field.texts, func(text string) bool { return !oneLine(text) }) {
+			return fmt.Errorf("%s has a line break or a control character", field.name)
 		}
-		return fmt.Errorf("%s has a line break or a control character", field.name)
 	}
 	if e.isDate() {
 		return nil // in a schema's spelling of days; they are read when the format of the column is known

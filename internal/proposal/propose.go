@@ -76,7 +76,7 @@ func Propose(o Options) (*Proposal, error) {
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, several(wrong)
+		return nil, partition.JoinFirst(len(wrong), func(i int) error { return wrong[i] })
 	}
 	if n := len(proposed.YAML()); n > partition.MaxSchemaBytes {
 		return nil, fmt.Errorf("the schema would have %d bytes, more than %d; list fewer or shorter categories, "+

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/conclave-dp/conclave/internal/nn/safetensors"
 )
 
 // lastSum is the last sum that a node drew for a run, and the identity of its question.
@@ -74,7 +76,8 @@ func TeachersFile(run string) string { return "run-" + run + ".safetensors" }
 
 // RemoveRun removes the state of a run that has ended from a state folder.
 func RemoveRun(state, run string) (err error) {
-	for _, name := range []string{sumFile(run), passesFile(run), TeachersFile(run)} {
+	err = safetensors.Remove(filepath.Join(state, TeachersFile(run)))
+	for _, name := range []string{sumFile(run), passesFile(run)} {
 		if removed := os.Remove(filepath.Join(state, name)); !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}

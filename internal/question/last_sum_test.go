@@ -61,3 +61,23 @@ func TestOnce(t *testing.T) {
 	expect("with a folder", drawn+1)
 	expect("and again", drawn)
 }
+
+// When a run has ended, nothing of it is left, not even what a node that was killed had written half. Other runs stay.
+func TestNothingOfAnEndedRunIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	others := []string{".run-r2.safetensors-1", "partition.key", "run-r2.safetensors", "run-r2.sum"}
+	for _, name := range append([]string{".run-r.safetensors-12", "run-r.passes", "run-r.safetensors", "run-r.sum"},
+		others...) {
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	for range 2 { // also of one without any
+		testkit.Must(t, question.RemoveRun(dir, "r"))
+		files, err := os.ReadDir(dir)
+		testkit.Must(t, err)
+		var left []string
+		for _, f := range files {
+			left = append(left, f.Name())
+		}
+		testkit.Same(t, "", others, left)
+	}
+}

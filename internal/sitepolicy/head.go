@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/conclave-dp/conclave/internal/ledger"
 )
@@ -42,22 +41,29 @@ func ReadLedgerHead(path string) (*LedgerHead, error) {
 	return h, nil
 }
 
-// Write replaces the file atomically.
+// partOf is where a head is written before it gets its name.
+const partOf = ".part"
+
+// Write replaces the file atomically. Callers hold the lock of the ledger or of its folder, so there is one part at
+// most, and the next write removes one that a crash left.
 func (h LedgerHead) Write(path string, sync func(*os.File) error) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	aside, err := os.CreateTemp(filepath.Dir(path), ".head-*") // mode 0600
+	part := path + partOf
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never through a link
 	if err != nil {
 		return err
 	}
-	defer os.Remove(aside.Name())
-	_, err = aside.Write(append(raw, '\n'))
-	if err = errors.Join(err, sync(aside), aside.Close()); err != nil {
-		return err
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, sync(f), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(part))
 	}
-	return os.Rename(aside.Name(), path)
+	return os.Rename(part, path)
 }
 
 // AcceptLedger records that a person accepts a dataset ledger restored from an older one. Charges stay, and each

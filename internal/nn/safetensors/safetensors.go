@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/conclave-dp/conclave/internal/nn/tensor"
 )
@@ -199,7 +201,7 @@ const bufferBytes = 1 << 16
 // Save writes a safetensors file so that a crash leaves the old or the
 // new one, never a part.
 func Save(path string, t *Set) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := os.CreateTemp(filepath.Dir(path), partPrefix(path)+"*")
 	if err != nil {
 		return fmt.Errorf("safetensors: save tensors: %w", err)
 	}
@@ -233,6 +235,30 @@ func Save(path string, t *Set) (err error) {
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
+
+// Remove removes a file written by Save, if it exists, and parts of it that a crash left.
+func Remove(path string) error {
+	parts, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("safetensors: remove %s: %w", path, err)
+	}
+	for _, p := range parts {
+		// What os.CreateTemp appends is a number. Names of other files may begin alike.
+		if number, ok := strings.CutPrefix(p.Name(), partPrefix(path)); ok && strings.Trim(number, "0123456789") == "" {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), p.Name())))
+		}
+	}
+	if removed := os.Remove(path); !errors.Is(removed, fs.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return err
+}
+
+// partPrefix begins the name under which Save writes a file at first.
+func partPrefix(path string) string { return "." + filepath.Base(path) + "-" }
 
 // Load reads a safetensors file.
 func Load(path string) (*Set, error) {

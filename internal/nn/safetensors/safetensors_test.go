@@ -53,6 +53,30 @@ func TestTensorsWithoutMetadata(t *testing.T) {
 	}
 }
 
+// A process that was killed while it saved left a part, which goes with the file. Other files stay.
+func TestRemoveTakesTheParts(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.safetensors")
+	testkit.Must(t, Save(path, sampleTensors()))
+	part, err := os.CreateTemp(dir, partPrefix(path)+"*")
+	testkit.Must(t, errors.Join(err, part.Close()))
+	others := []string{".x.safetensors-5.safetensors-7", "x.safetensors-5", "y.safetensors"}
+	for _, name := range others {
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	for range 2 {
+		testkit.Must(t, Remove(path))
+		left, err := os.ReadDir(dir)
+		testkit.Must(t, err)
+		var names []string
+		for _, e := range left {
+			names = append(names, e.Name())
+		}
+		testkit.Same(t, "", others, names)
+	}
+	testkit.Must(t, Remove(filepath.Join(dir, "no folder", "x.safetensors")))
+}
+
 func TestReadTensorsRefusesDamage(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Must(t, Write(&b, sampleTensors()))

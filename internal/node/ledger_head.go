@@ -25,7 +25,8 @@ import (
 // restored from an old backup or started anew. It is written within a second, and when a stream ends. While it cannot
 // be written, the node answers nothing.
 type ledgerHead struct {
-	path string
+	path    string
+	writing sync.Mutex // of the file, and taken before mu
 
 	mu      sync.Mutex
 	head    sitepolicy.LedgerHead
@@ -137,8 +138,10 @@ func (h *ledgerHead) other(how string) error {
 		"`teacher accept-ledger`", errWentBack, h.head.Seq, h.head.Hash, how)
 }
 
-// write writes a new head.
+// write writes a new head. The receiver and the timer may both do so at once.
 func (h *ledgerHead) write() error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	h.mu.Lock()
 	head, written := h.head, h.written
 	h.mu.Unlock()

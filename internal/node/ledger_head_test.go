@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -120,6 +121,26 @@ func TestMarksAreWrittenWithinASecond(t *testing.T) {
 	await(3)
 	j.entries(all[3:])
 	await(7)
+}
+
+// The receiver and the timer write the head at the same time, and neither fails.
+func TestMarksAreWrittenOneAtATime(t *testing.T) {
+	h := &ledgerHead{path: ledgerHeadPath(t.TempDir())}
+	for seq := range uint64(50) {
+		h.head = sitepolicy.LedgerHead{Seq: seq + 2, Hash: strings.Repeat("ab", 32)}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := h.write(); err != nil {
+					t.Errorf("entry %d: %v", seq+2, err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	stored, err := sitepolicy.ReadLedgerHead(h.path)
+	testkit.Must(t, err)
+	testkit.Same(t, "", &h.head, stored)
 }
 
 // While a node cannot write the head it answers nothing; it answers again once it can.

@@ -79,7 +79,9 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 			if seen.fence != leader.CreateRevision {
 				seen = meeting{fence: leader.CreateRevision}
 			}
-			if record.Name != name && !s.awaitGone(ctx, record, revision, &seen) {
+			// An etcd in this process has no other process's leader that still runs.
+			mine := record.Name == name || s.config.Embedded != nil
+			if !mine && !s.awaitGone(ctx, record, revision, &seen) {
 				if ctx.Err() != nil {
 					return nil, fmt.Errorf("lead: %q leads and did not resign: %w", record.Name, context.Cause(ctx))
 				}
@@ -90,7 +92,7 @@ func (s *Store) LeadAt(ctx context.Context, name, address string, ttl time.Durat
 	}
 }
 
-// acquire creates the leader's key; it returns nil if another process was faster.
+// acquire creates the leader's key; it returns nil if another process was faster, or this one slower than its lease.
 func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration, base int64) (*Leadership, error) {
 	value, err := encode(who)
 	if err != nil {
@@ -103,6 +105,8 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 	if err != nil {
 		return nil, s.wrap(ctx, "lead", err)
 	}
+	bounded, cancel = s.request(ctx)
+	defer cancel()
 	var fence int64
 	r, err := s.client.Txn(bounded).
 		If(absent(s.leaderKey())).
@@ -111,6 +115,8 @@ func (s *Store) acquire(ctx context.Context, who leaderRecord, ttl time.Duration
 	switch {
 	case err == nil && r.Succeeded:
 		fence = r.Header.GetRevision()
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return nil, nil // this process stood still for longer than its lease
 	case err != nil && unanswered(err):
 		// The key may have been created; the lease tells which process created it.
 		kvs, _, rerr := s.read(ctx, "lead", s.leaderKey())

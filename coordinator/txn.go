@@ -14,12 +14,13 @@ import (
 
 const (
 	readRetryPause = 50 * time.Millisecond
+	readRetries    = 5 * time.Second
 	// commitAttempts bounds how often a commit without an answer is checked and, if it did not happen, repeated.
 	commitAttempts = 3
 )
 
-// read returns the keys at one revision; absent keys are nil. It retries until the request's deadline, so that a
-// short outage of etcd goes unnoticed.
+// read returns the keys at one revision; absent keys are nil. It retries for some seconds, so that a short
+// outage of etcd goes unnoticed.
 func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.KeyValue, int64, error) {
 	gets := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
@@ -34,7 +35,7 @@ func (s *Store) read(ctx context.Context, op string, keys ...string) ([]*mvccpb.
 		}
 		return r, err
 	}, backoff.WithBackOff(backoff.NewConstantBackOff(readRetryPause)),
-		backoff.WithMaxElapsedTime(s.config.RequestTimeout))
+		backoff.WithMaxElapsedTime(readRetries))
 	if err != nil {
 		return nil, 0, s.wrap(ctx, op, err)
 	}

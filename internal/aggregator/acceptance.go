@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 			defer close(watched)
 			s.awaitDisorder(candidacy, withdraw)
 		}()
-		lead, err := s.store.LeadAt(candidacy, s.config.Name, s.config.advertised(), s.config.Etcd.LeaseTTL)
+		lead, err := s.store.LeadAt(candidacy, s.config.Name, s.config.advertised(), s.config.Etcd.lease())
 		withdraw(nil)
 		<-watched
 		switch {
@@ -141,6 +142,8 @@ func (s *Server) campaign(ctx context.Context) (*coordinator.Leadership, error) 
 			s.resign(lead)
 		case ctx.Err() != nil || !errors.Is(context.Cause(candidacy), errWithdrawn):
 			return nil, err
+		default:
+			s.log.Info("withdrew from the campaign for leadership")
 		}
 	}
 }
@@ -181,7 +184,7 @@ func (s *Server) awaitDisorder(ctx context.Context, withdraw context.CancelCause
 
 // resign gives up leadership at once instead of waiting for the lease to expire.
 func (s *Server) resign(lead *coordinator.Leadership) {
-	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(s.options.resign, resignTimeout))
 	defer cancel()
 	if err := lead.Resign(ctx); err != nil {
 		s.log.Warn("could not resign; the leadership ends with its lease", zap.Error(err))

@@ -123,7 +123,6 @@ func DefaultConfig() Config {
 	return Config{
 		Name:   "aggregator",
 		Listen: ":7443",
-		Etcd:   EtcdConfig{LeaseTTL: 10 * time.Second},
 		Drain:  10 * time.Second,
 
 		WorkerGrace:    30 * time.Second,

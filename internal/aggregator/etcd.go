@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,7 +42,8 @@ type EtcdConfig struct {
 	// Prefix is the start of every key. Set it if several clusters share one etcd. Default: `/conclave/`.
 	Prefix string `yaml:"prefix"`
 	// LeaseTTL is how long a dead leader keeps the lead. With less, a standby takes over sooner. With too little,
-	// a short pause of etcd or of the machine ends leadership.
+	// a short pause of etcd or of the machine ends leadership. Default: `10s`; with `embedded` `5m`, since nobody else
+	// can lead.
 	LeaseTTL time.Duration `yaml:"lease_ttl"`
 }
 
@@ -55,10 +57,22 @@ func (c EtcdConfig) validate() error {
 	plain := c.plainBeyondLoopback()
 	need(c.Insecure || plain == "", "etcd: endpoints: %s is plain TCP to another machine, and the network could "+
 		"rewrite the ledger; use https:// with ca, or set insecure: true if a tunnel protects it", plain)
-	need(time.Second <= c.LeaseTTL && c.LeaseTTL <= 10*time.Minute, "etcd.lease_ttl: %v is not between 1s and 10m",
-		c.LeaseTTL)
+	need(c.LeaseTTL == 0 || time.Second <= c.LeaseTTL && c.LeaseTTL <= 10*time.Minute,
+		"etcd.lease_ttl: %v is not between 1s and 10m", c.LeaseTTL)
 	return errors.Join(errs...)
 }
+
+// lease is how long a dead leader keeps the lead. With an embedded etcd it is long, so that a machine that is busy or
+// asleep for a while just continues.
+func (c EtcdConfig) lease() time.Duration {
+	if c.Embedded {
+		return cmp.Or(c.LeaseTTL, 5*time.Minute)
+	}
+	return cmp.Or(c.LeaseTTL, 10*time.Second)
+}
+
+// embeddedPatience bounds a request to an embedded etcd, most of which wait for syncs of a disk that may be slow.
+const embeddedPatience = time.Minute
 
 // plainBeyondLoopback is an endpoint on another machine without TLS, or empty.
 func (c EtcdConfig) plainBeyondLoopback() string {
@@ -101,7 +115,7 @@ func (s *Server) openStore(ctx context.Context) error {
 			etcdserver.Config{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
 			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
 		}
-		config.Embedded = s.embedded
+		config.Embedded, config.RequestTimeout = s.embedded, embeddedPatience
 	} else if config.TLS, err = c.clientTLS(); err != nil {
 		return err
 	}

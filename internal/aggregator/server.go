@@ -55,6 +55,8 @@ type Options struct {
 	faults round.Faults
 	// grace replaces certificateGrace in tests; 0 keeps it.
 	grace time.Duration
+	// resign replaces resignTimeout in tests; 0 keeps it.
+	resign time.Duration
 	// repeats replaces in tests how many stored releases a student may get again at once; 0 keeps it.
 	repeats int
 }

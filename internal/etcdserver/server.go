@@ -32,7 +32,8 @@ const (
 	// With ticks of 10 ms, idle members would take 1.4% of a core.
 	tickMillis, electionMillis = 50, 250
 
-	startTimeout = 15 * time.Second
+	// startTimeout is long because a first start waits for some 20 syncs of a disk that may be slow.
+	startTimeout = 2 * time.Minute
 	// closeGrace is how long calls in flight have when etcd closes.
 	closeGrace   = 500 * time.Millisecond
 	closeTimeout = 15 * time.Second

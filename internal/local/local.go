@@ -278,15 +278,11 @@ func executeStudent(ctx context.Context, path string, work executor, address, st
 	})
 }
 
-// leaseTTL is long because no other process can lead: a machine that is busy or asleep for a while just continues.
-const leaseTTL = 5 * time.Minute
-
 func startAggregator(ctx context.Context, job *run.Job, state string, o Options) (*aggregator.Server, error) {
 	c, spec := aggregator.DefaultConfig(), job.Spec
 	c.Name, c.Listen = "local", "127.0.0.1:0"
 	c.TLS = certs.IssuedFiles(filepath.Join(state, "certs"), certs.RoleAggregator, c.Name)
 	c.Etcd.Embedded, c.Etcd.Dir = true, filepath.Join(state, "etcd")
-	c.Etcd.LeaseTTL = leaseTTL
 	c.Datasets = []aggregator.DatasetConfig{{
 		Name: dataset, SchemaSHA256: job.Schema.SHA256, Unit: spec.Privacy.Unit,
 		Overlap: spec.Privacy.Overlap, Budget: job.DatasetBudget(),

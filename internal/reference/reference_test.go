@@ -63,7 +63,7 @@ func TestPagesOfRoles(t *testing.T) {
 		make func(*comments) (string, error)
 		want string
 	}{
-		{aggregatorYAML, "| `etcd.lease_ttl` | duration, 1s to 10m | `10s` |"},
+		{aggregatorYAML, "| `etcd.lease_ttl` | duration, 1s to 10m | `10s`; with `embedded` `5m`"},
 		{aggregatorYAML, "| `datasets[].budget.epsilon` | number | required |"},
 		{teacherYAML, "| `share` | list of 2 numbers | `[0, 1]` |"},
 		{teacherYAML, "| `sql.timeout` | duration, 1s to 576h | `10m` |"},

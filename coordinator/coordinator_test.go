@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -41,13 +42,21 @@ func runEtcd(t testing.TB, dir string) *etcdserver.Server {
 	return e
 }
 
+// openStore opens a store that waits as long as a test does, unless told otherwise.
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
+	c = patient(c)
 	s, err := Open(testkit.Within(t), c)
 	testkit.Must(t, err)
 	s.part = smallPart
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+func patient(c Config) Config {
+	c.DialTimeout = cmp.Or(c.DialTimeout, testkit.Patience)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, testkit.Patience)
+	return c
 }
 
 func leadAs(t testing.TB, s *Store, name string) *Leadership {

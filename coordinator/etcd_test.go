@@ -93,8 +93,7 @@ func child(dir string) {
 	}
 }
 
-func TestAnotherProcess(t *testing.T) {
-	t.Parallel()
+func TestAnotherProcess(t *testing.T) { // not beside others: until its child runs it has their folders' locks, too
 	dir := t.TempDir()
 	cmd := exec.CommandContext(testkit.Within(t), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+dir)
@@ -232,11 +231,13 @@ func TestEtcdAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	etcd := runEtcd(t, dir)
-	s := openStore(t, Config{Endpoints: etcd.Endpoints(), RequestTimeout: 600 * time.Millisecond})
-	l := leadAs(t, s, "agg")
+	lasting := openStore(t, Config{Endpoints: etcd.Endpoints()})
+	l := leadAs(t, lasting, "agg")
 	ctx := testkit.Within(t)
-	testkit.Must(t, s.OpenDataset(ctx, l, testDataset))
-	mustOpen(t, s, l, testRun("first"))
+	testkit.Must(t, lasting.OpenDataset(ctx, l, testDataset))
+	mustOpen(t, lasting, l, testRun("first"))
+	s := openStore(t, Config{Endpoints: etcd.Endpoints()})
+	s.config.RequestTimeout = 600 * time.Millisecond
 	testkit.Must(t, etcd.Close())
 	start := time.Now()
 	_, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer"))
@@ -262,7 +263,7 @@ func TestEtcdAway(t *testing.T) {
 	if _, v := ledgerOf(t, back); v.Runs["first"].Releases != 0 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
-	if _, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {
+	if _, _, err := lasting.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {
 		t.Errorf("after etcd came back: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
 		s, err := Open(testkit.Within(t),
-			Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/history-%d/", histories)})
+			patient(Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/history-%d/", histories)}))
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -397,7 +397,7 @@ func TestAnyQueueHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		histories++
 		s, err := Open(testkit.Within(t),
-			Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/queue-%d/", histories)})
+			patient(Config{Endpoints: etcd.Endpoints(), Prefix: fmt.Sprintf("/queue-%d/", histories)}))
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func TestAStandbyTakesOverFromAProcessThatEnded(t *testing.T) {
 // An address that never answered proves nothing, nor does one that hangs up.
 func TestAwaitEnd(t *testing.T) {
 	t.Parallel()
-	never, stop := listen(t, "127.0.0.1:0")
+	never, stop := listen(t, testkit.FreeAddress(t, "127.0.0.1"))
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()

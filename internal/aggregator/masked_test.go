@@ -106,7 +106,7 @@ func TestMaskedSumsOpenWithoutAMember(t *testing.T) {
 			t.Parallel()
 			seconds := 60.
 			if name[:4] == "does" {
-				seconds = 3 // only the deadline ends this step
+				seconds = 15 // only the deadline ends this step
 			}
 			r := c.maskedRun(t, seconds, 3, 1, four...)
 			r.members["south"].at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {
@@ -337,7 +337,7 @@ func TestASeedThatIsAnother(t *testing.T) {
 func TestALateMaskedAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, Options{})
-	r := c.maskedRun(t, 3, 3, 1, four...)
+	r := c.maskedRun(t, 15, 3, 1, four...)
 	south, east := r.members["south"], r.members["east"]
 	late, goOn := make(chan *conclavev1.WorkRequest, 1), make(chan struct{})
 	south.at = func(stage string, m *conclavev1.WorkRequest) *conclavev1.WorkRequest {

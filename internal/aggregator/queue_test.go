@@ -295,6 +295,19 @@ func small(c *Config) {
 	})
 }
 
+// patient gives workers that are gone more time than a test takes.
+func patient(c *Config) { c.WorkerGrace = testkit.Patience }
+
+// hasty starts a leader that gives such workers a second.
+func (c *cluster) hasty(t testing.TB, name string) testQueue {
+	t.Helper()
+	testkit.Must(t, c.stop())
+	c.config.WorkerGrace = time.Second
+	c.started = time.Now()
+	c.start(Options{})
+	return c.queue(t, name)
+}
+
 // A run is cancelled while it waits, and another while it runs with an open round.
 func TestCancel(t *testing.T) {
 	t.Parallel()
@@ -433,7 +446,7 @@ func TestAQueueOverTheBudget(t *testing.T) {
 // name.
 func TestWorkersThatVanish(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, Options{}, small)
+	c := newCluster(t, Options{}, small, patient)
 	lab := c.queue(t, "lab")
 	lab.submit(t, "small", "a")
 	me := &conclavev1.Worker{Dataset: "small", Name: "w"}
@@ -457,9 +470,10 @@ func TestWorkersThatVanish(t *testing.T) {
 	if end := lab.worker(t, back).ended(); !strings.Contains(end.GetReason(), "this worker no longer has its claim") {
 		t.Errorf("with an old claim it got %v", end)
 	}
-	// A worker with another name waits until the grace period ends.
+	// A worker with another name waits until the grace period ends. A new leader begins it anew.
 	w.drop()
-	dropped := time.Now()
+	lab = c.hasty(t, "lab")
+	dropped := c.started
 	other := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
 	if third := other.claimed(); third.GetName() != "a" || time.Since(dropped) < c.config.WorkerGrace {
 		t.Errorf("another worker got %v after %v", third, time.Since(dropped))
@@ -551,7 +565,7 @@ func TestAFolderIsNeededWhereAnswersWereDropped(t *testing.T) {
 // The next leader has the same queue, and workers continue with it.
 func TestTheQueueSurvivesALeader(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, Options{}, small)
+	c := newCluster(t, Options{}, small, patient)
 	lab := c.queue(t, "lab")
 	for i := range 3 {
 		q := roundtest.Submission("small", fmt.Sprintf("r%d", i))
@@ -584,8 +598,9 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 	if again := w.claimed(); again.GetClaim() != run.GetClaim() {
 		t.Errorf("back with its claim it got %v", again)
 	}
-	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace period
 	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
+	lab = c.hasty(t, "lab")
+	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace period
 	if next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed(); next.GetName() != "r1" {
 		t.Errorf("the next run is %v", next.GetName())
 	}

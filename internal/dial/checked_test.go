@@ -60,7 +60,7 @@ func TestARevokedAggregatorIsLeft(t *testing.T) {
 func TestAnAggregatorWhoseCertificateEndsIsLeft(t *testing.T) {
 	t.Parallel()
 	a := newAggregators(t)
-	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", loopback, 15*time.Second))
+	testkit.Must(t, authority.Issue(a.dir, certs.RoleAggregator, "brief", loopback, 30*time.Second))
 	address, stop := a.serve("brief", "127.0.0.1", "127.0.0.1:0")
 	defer stop()
 	conn := a.connect(address, "")

@@ -3,7 +3,6 @@ package dial
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -117,19 +116,10 @@ func ask(t *testing.T, conn *Conn) {
 	}
 }
 
-// free is an address where nothing listens.
-func free(t *testing.T, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	testkit.Must(t, err)
-	testkit.Must(t, l.Close())
-	return l.Addr().String()
-}
-
 // The listening aggregator is found, at any place in the list, also when it has just taken over under another name.
 func TestTheOneThatListensAnswers(t *testing.T) {
 	a := newAggregators(t)
-	first, second := free(t, "127.0.0.1"), free(t, "127.0.0.2")
+	first, second := testkit.FreeAddress(t, "127.0.0.1"), testkit.FreeAddress(t, "127.0.0.2")
 	_, stop := a.serve("second", "127.0.0.2", second)
 	conn := a.connect(first+","+second, "")
 	ask(t, conn)

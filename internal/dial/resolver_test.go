@@ -58,18 +58,10 @@ func (a aggregators) connectByName(z *zone, port string) *Conn {
 	return a.connectBy(n)
 }
 
-// freePort is a port at which nothing listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(free(t, "0.0.0.0"))
-	testkit.Must(t, err)
-	return port
-}
-
 // The listening address behind a name answers, and after it the next, including one that the name did not have before.
 func TestANameOfSeveralAddresses(t *testing.T) {
 	a := newAggregators(t)
-	port := freePort(t)
+	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t, "127.0.0.1"))
 	z := &zone{hosts: []string{"127.0.0.3", "127.0.0.2"}}
 	conn := a.connectByName(z, port)
 	for _, host := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
@@ -87,7 +79,7 @@ func TestANameOfSeveralAddresses(t *testing.T) {
 // tried before the attempt at it is given up.
 func TestASilentAddressHoldsNobodyUp(t *testing.T) {
 	a := newAggregators(t)
-	port := freePort(t)
+	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t, "127.0.0.1"))
 	silent, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
 	testkit.Must(t, err)
 	defer silent.Close()
@@ -99,7 +91,7 @@ func TestASilentAddressHoldsNobodyUp(t *testing.T) {
 // While the DNS is away the known addresses are used; an unknown name is an error with the name in it.
 func TestTheDNSIsAway(t *testing.T) {
 	a := newAggregators(t)
-	port := freePort(t)
+	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t, "127.0.0.1"))
 	z := &zone{hosts: []string{"127.0.0.2"}}
 	conn := a.connectByName(z, port)
 	_, stop := a.serve("one", theName, net.JoinHostPort("127.0.0.2", port))

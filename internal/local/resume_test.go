@@ -189,7 +189,8 @@ func TestAnInterruptedFitGoesOn(t *testing.T) {
 				testkit.Must(t, err)
 				check(t, spec, result, out, c.kinds)
 				checkBeginsWith(t, out, before)
-				if want := []int{12, 2}[i]; name == "embed" && first != want {
+				// A step that takes longer than a second is shown at its start, too.
+				if want := []int{12, 2}[i]; name == "embed" && first != want && first != want-1 {
 					t.Errorf("it went on with step %d, want %d", first, want)
 				}
 				left = append(left, append(testkit.Read(t, filepath.Join(out, "model", "generator.safetensors")),

@@ -87,7 +87,7 @@ func TestAnApprovalThatExpiresLetsTheRunWaitAgain(t *testing.T) {
 	if m := inquireOf(t, j, voteRound("r", 2), terms); m.GetPermitted() == nil {
 		t.Fatalf("the node says %v", m)
 	}
-	until := time.Now().Add(300 * time.Millisecond)
+	until := time.Now().Add(5 * time.Second)
 	approve(until)
 	if m := j.reply(); m.GetReady().GetRun() != "r" || time.Now().Before(until) {
 		t.Fatalf("the node says %v of what it permitted", m)

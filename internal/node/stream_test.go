@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -76,10 +75,7 @@ func TestTeachersSurviveAReconnect(t *testing.T) {
 // The aggregator is away for a while, and returns at the same address.
 func TestTheNodeWaitsForTheAggregator(t *testing.T) {
 	f := newFakeAggregator(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // a free port
-	testkit.Must(t, err)
-	free := listener.Addr().String()
-	testkit.Must(t, listener.Close())
+	free := testkit.FreeAddress(t, "127.0.0.1")
 	c := f.config(2)
 	c.Aggregator = free
 	_, log := run(t, start(t, c, questiontest.SmallTable(t, 40, 1)))

@@ -3,7 +3,6 @@ package student
 import (
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,18 +110,9 @@ func TestACertificateThatEndedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// free returns an address where nothing listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestAnAggregatorThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	c := studentConfig(certstest.New(t), free(t))
+	c := studentConfig(certstest.New(t), testkit.FreeAddress(t, "127.0.0.1"))
 	c.Patience = 200 * time.Millisecond
 	start := time.Now()
 	_, err := newClient(t, c).OpenRun(testkit.Within(t), &conclavev1.RunSpec{})
@@ -141,7 +131,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 	s := &service{open: func(call int, _ *conclavev1.OpenRunRequest) (*conclavev1.OpenRunResponse, error) {
 		return &conclavev1.OpenRunResponse{Rounds: uint64(call)}, nil
 	}}
-	address, stop := serve(t, dir, "127.0.0.1:0", s)
+	address, stop := serve(t, dir, testkit.FreeAddress(t, "127.0.0.1"), s)
 	c := studentConfig(dir, address)
 	c.Patience = 100 * time.Millisecond
 	client := newClient(t, c)
@@ -157,7 +147,7 @@ func TestAnAggregatorThatComesBackIsFoundAgain(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheContext(t *testing.T) {
-	client := newClient(t, studentConfig(certstest.New(t), free(t)))
+	client := newClient(t, studentConfig(certstest.New(t), testkit.FreeAddress(t, "127.0.0.1")))
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, err := client.OpenRun(ctx, &conclavev1.RunSpec{}); !errors.Is(err, context.Canceled) {

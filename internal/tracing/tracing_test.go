@@ -93,6 +93,7 @@ func TestSpansArrive(t *testing.T) {
 	whole.Note(Teachers(12))
 	whole.End("budget")
 	whole.End("") // the first counts
+	testkit.Must(t, tracer.provider.ForceFlush(testkit.Within(t)))
 	tracer.Close()
 	got := r.Spans()
 	if len(got) != 2 || got[0].GetName() != "collect" || got[1].GetName() != "round" {
@@ -146,10 +147,7 @@ func TestTLS(t *testing.T) {
 // spans cost no time, and the end is bounded. That they are lost is told once.
 func TestACollectorThatIsAway(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	away := nobody.Addr().String()
-	testkit.Must(t, nobody.Close())
+	away := testkit.FreeAddress(t, "127.0.0.1")
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes connections
 	testkit.Must(t, err)
 	t.Cleanup(func() { mute.Close() })
@@ -182,10 +180,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 // A collector that comes back receives the later spans.
 func TestACollectorThatComesBack(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := l.Addr().String()
-	testkit.Must(t, l.Close())
+	address := testkit.FreeAddress(t, "127.0.0.1")
 	core, log := observer.New(zap.InfoLevel)
 	tracer, err := Start(Config{Endpoint: address, Insecure: true}, "node", "n", zap.New(core))
 	testkit.Must(t, err)
@@ -203,7 +198,7 @@ func TestACollectorThatComesBack(t *testing.T) {
 	r.Serve(t, address)
 	testkit.Eventually(t, "spans", func() bool {
 		send()
-		return len(r.Spans()) > 0
+		return len(r.Spans()) > 0 && log.FilterMessageSnippet("accepts traces again").Len() > 0
 	})
 	if log.FilterMessageSnippet("accepts traces again").Len() != 1 || log.FilterMessageSnippet("lost").Len() != 1 {
 		t.Errorf("log: %v", log.All())

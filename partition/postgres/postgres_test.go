@@ -76,12 +76,14 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("refused", func(t *testing.T) { refused(t, server, s) })
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		time.AfterFunc(200*time.Millisecond, cancel)
+		go func() {
+			asleep(t, server)
+			cancel()
+		}()
 		begun := time.Now()
 		_, err := Read(ctx, s, Config{DSNEnv: "TEST_DSN", Query: "select visits.* from visits, pg_sleep(600)",
 			Timeout: 10 * time.Minute}, tabular.Options{})
-		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took < 150*time.Millisecond ||
-			took > time.Minute {
+		if took := time.Since(begun); !errors.Is(err, context.Canceled) || took > time.Minute {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -353,14 +355,25 @@ func lost(t *testing.T, server *pgserver.Server, s *partition.Schema) {
 		"sql: cannot read the rows: the connection was lost") {
 		t.Errorf("a connection that is cut: %v", err)
 	}
-	time.AfterFunc(300*time.Millisecond, func() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		asleep(t, server)
 		server.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conclave'")
-	})
+	}()
 	table, err = Read(context.Background(), s, Config{DSNEnv: "TEST_DSN",
-		Query: "select visits.* from visits, pg_sleep(10)", Timeout: time.Minute}, tabular.Options{})
+		Query: "select visits.* from visits, pg_sleep(600)", Timeout: time.Minute}, tabular.Options{})
 	if err == nil || table != nil || !strings.Contains(err.Error(), "ended the connection (SQLSTATE 57P01)") {
 		t.Errorf("a connection that the server ends: %v", err)
 	}
+	<-ended
+}
+
+// asleep waits until a query of the program sleeps.
+func asleep(t *testing.T, server *pgserver.Server) {
+	server.Exec(t, "do $$ begin while not exists (select from pg_stat_activity where application_name = "+
+		"'conclave' and wait_event = 'PgSleep') loop perform pg_stat_clear_snapshot(), pg_sleep(0.05); end loop; "+
+		"end $$")
 }
 
 // cut forwards a connection to an address and ends it after some bytes from there.

@@ -58,7 +58,7 @@ func newCluster(t *testing.T) *cluster {
 	dir, err := os.MkdirTemp("", "browser") // short, for the Unix socket below it
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := &cluster{t: t, dir: dir, address: clustertest.FreeAddress(t, "127.0.0.1"),
+	c := &cluster{t: t, dir: dir, address: testkit.FreeAddress(t, "127.0.0.1"),
 		nodes: map[string]*clustertest.Program{}}
 	testkit.Must(t, clustertest.Certificates(c.path("certs"), []string{"127.0.0.1"}, "north", "south"))
 	testkit.Must(t, authority.Issue(c.path("certs"), certs.RoleOperator, "olga", nil, 48*time.Hour))
@@ -87,7 +87,7 @@ func newCluster(t *testing.T) *cluster {
 		c.write("teacher-"+site+".yaml", "aggregator: %s\ndataset: flchain\nsite: %s\nschema: schema.yaml\n"+
 			"data: %s.csv\nteachers: %d\nstate: state-%s\npolicy: policy-%s.yaml\naudit_log: audit-%s.jsonl\n"+
 			"reconnect: 200ms\nhttp: {listen: %s}\ntls: %s\n", c.address, site, site, teachers, site, site, site,
-			clustertest.FreeAddress(t, "127.0.0.1"), c.tls(certs.RoleNode, site))
+			testkit.FreeAddress(t, "127.0.0.1"), c.tls(certs.RoleNode, site))
 	}
 	connection := "aggregator: " + c.address + "\ndataset: flchain\nretry: 200ms\ntls: %s\n"
 	c.write("operator.yaml", connection, c.tls(certs.RoleOperator, "olga"))

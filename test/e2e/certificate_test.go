@@ -32,10 +32,10 @@ func TestANodeWhoseCertificateExpiresComesBack(t *testing.T) {
 	}
 	aggregator := c.startAggregator(c.aggregatorFile(a.tls(certs.RoleAggregator, "a1")))
 	aggregator.awaitLog("listening", nil)
-	brief(request.FirstKey, 15*time.Second)
+	brief(request.FirstKey, 30*time.Second)
 	north := c.startNode("north", a.tls(certs.RoleNode, "north"))
 	awaitJoins(north, 1)
-	brief(request.NextKey, 25*time.Second) // in time
+	brief(request.NextKey, 55*time.Second) // in time
 	awaitJoins(north, 2)                   // by itself, when the first one ends
 	north.await("its certificate to end", func() bool { return north.said("issue a new one") })
 	if n := len(north.logged("joined")); n != 2 {

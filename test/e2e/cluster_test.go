@@ -42,7 +42,7 @@ func newCluster(t *testing.T) *cluster {
 	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &cluster{
-		t: t, dir: dir, address: clustertest.FreeAddress(t, "127.0.0.1"),
+		t: t, dir: dir, address: testkit.FreeAddress(t, "127.0.0.1"),
 		etcd: fmt.Sprintf("{embedded: true, dir: %s}", filepath.Join(dir, "etcd")),
 	}
 }

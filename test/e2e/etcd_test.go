@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/conclave-dp/conclave/internal/testkit"
 	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
@@ -18,8 +19,8 @@ type externalEtcd struct {
 // newExternalEtcd starts an etcd for the cluster. Leadership outlives a silent leader for the lease.
 func newExternalEtcd(c *cluster, lease string) *externalEtcd {
 	c.t.Helper()
-	e := &externalEtcd{c: c, address: clustertest.FreeAddress(c.t, "127.0.0.1"),
-		peers: clustertest.FreeAddress(c.t, "127.0.0.1")}
+	e := &externalEtcd{c: c, address: testkit.FreeAddress(c.t, "127.0.0.1"),
+		peers: testkit.FreeAddress(c.t, "127.0.0.1")}
 	c.etcd = e.settings(lease)
 	e.start()
 	return e

@@ -33,7 +33,7 @@ func TestFailover(t *testing.T) {
 	const longLease, lease = "2m", "10s"
 	etcd := newExternalEtcd(c, lease)
 	_, audited := c.audit(etcd.endpoint())
-	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
+	addresses := [2]string{testkit.FreeAddress(t, "127.0.0.1"), testkit.FreeAddress(t, "127.0.0.1")}
 	type member struct {
 		*process
 		as      string // its name in etcd

@@ -14,7 +14,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // probe requests a path from a process's monitoring port; status 0 means no answer.
@@ -72,8 +71,8 @@ func TestLeaderAndNodeAreStoppedInTheMiddleOfARun(t *testing.T) {
 	tokenFile := filepath.Join(c.dir, "level-token")
 	testkit.Must(t, os.WriteFile(tokenFile, []byte(token+"\n"), 0o600))
 	watch := func(name string) settings {
-		watched[name] = clustertest.FreeAddress(t, "127.0.0.1")
-		controlled[name] = clustertest.FreeAddress(t, "127.0.0.1")
+		watched[name] = testkit.FreeAddress(t, "127.0.0.1")
+		controlled[name] = testkit.FreeAddress(t, "127.0.0.1")
 		return settings{"http": fmt.Sprintf("{listen: '%s', control: {listen: '%s', token_file: '%s'}}", watched[name],
 			controlled[name], tokenFile),
 			"audit_log": filepath.Join(c.dir, "audit-"+name+".jsonl")}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,20 @@ func (p *process) signal(s syscall.Signal) {
 	if err := p.Cmd.Process.Signal(s); err != nil {
 		p.t.Fatalf("send %v to %s: %v", s, p.name, err)
 	}
+}
+
+// freeze stops a process for a while, and returns when all its threads stand still.
+func (p *process) freeze() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	p.await("it to stand still", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.Cmd.Process.Pid))
+		testkit.Must(p.t, err)
+		return !slices.ContainsFunc(threads, func(name string) bool {
+			raw, err := os.ReadFile(name)
+			return err == nil && !bytes.Contains(raw, []byte("State:\tT"))
+		})
+	})
 }
 
 // hasOpen reports whether a process has a file open.

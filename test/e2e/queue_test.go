@@ -13,7 +13,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/auditlog"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // queuedRun is a run as conclave run --format json prints it.
@@ -277,9 +276,9 @@ func TestWorkersKilledAndStopped(t *testing.T) {
 func TestTheQueueSurvivesTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	etcd := newExternalEtcd(c, "10s")
+	etcd := newExternalEtcd(c, "2m")
 	_, audited := c.audit(etcd.endpoint())
-	addresses := [2]string{clustertest.FreeAddress(t, "127.0.0.1"), clustertest.FreeAddress(t, "127.0.0.1")}
+	addresses := [2]string{testkit.FreeAddress(t, "127.0.0.1"), testkit.FreeAddress(t, "127.0.0.1")}
 	startMember := func(i int) *process {
 		return c.startAggregator(c.aggregatorFile(settings{"name": fmt.Sprintf("aggregator-%d", i),
 			"listen": addresses[i]}))
@@ -300,6 +299,7 @@ func TestTheQueueSurvivesTheLeader(t *testing.T) {
 		c.studentFile("", "out", settings{"run": ""}), "b")
 	watching.await("a word of the run", func() bool { return watching.said("b: waiting, number 1 in line") })
 	awaitRound(leader, 3)
+	standby.awaitLog("the leader answers; once nothing listens there, its lease is not waited for", nil)
 	leader.kill()
 	if code := watching.wait(); code != 0 {
 		t.Errorf("watching over a change of leader: exit code %d", code)

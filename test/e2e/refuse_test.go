@@ -259,7 +259,7 @@ func TestAggregatorsRefused(t *testing.T) {
 	running := c.startAggregator(c.aggregatorFile())
 	running.awaitLog("listening", nil)
 	t.Run("cases", func(t *testing.T) {
-		nobody := clustertest.FreeAddress(t, "127.0.0.1")
+		nobody := testkit.FreeAddress(t, "127.0.0.1")
 		for _, test := range []struct {
 			name    string
 			changes settings

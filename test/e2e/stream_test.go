@@ -49,7 +49,7 @@ func killedInASum(t *testing.T, times int) bool {
 	student := c.startStudent(c.studentFile(c.runFile(j), c.out(j.name)))
 	reading := false
 	north.await("it to read its table", func() bool {
-		north.signal(syscall.SIGSTOP)
+		north.freeze()
 		reading = north.hasOpen(large)
 		if !reading {
 			north.signal(syscall.SIGCONT)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/conclave-dp/conclave/internal/certs"
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 var (
@@ -43,7 +42,7 @@ func (p *places) fails(s *typing, reason string) {
 func TestASiteJoinsWhateverHappens(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, "cj", "operator", "north", "south", "thief")
-	_, port, _ := strings.Cut(clustertest.FreeAddress(t, "127.0.0.1"), ":")
+	_, port, _ := strings.Cut(testkit.FreeAddress(t, "127.0.0.1"), ":")
 	study := fmt.Sprintf(`{name: s, title: t, purpose: p, permit: "1", contact: c, expires: 2036-06-30,
 dataset: flchain, schema: schema.yaml, budget: {epsilon: 1, delta: 1e-6}, pipelines: [embed], sites: [north, south],
 students: [lab], aggregator: {hosts: ["%s"], port: %s}}
@@ -145,7 +144,7 @@ students: [lab], aggregator: {hosts: ["%s"], port: %s}}
 func TestAStudyGrows(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, "cg", "operator", "north", "south")
-	_, port, _ := strings.Cut(clustertest.FreeAddress(t, "127.0.0.1"), ":")
+	_, port, _ := strings.Cut(testkit.FreeAddress(t, "127.0.0.1"), ":")
 	study := fmt.Sprintf(`{name: s, title: t, purpose: p, permit: "1", contact: c, expires: 2036-06-30, masked: true,
 overlap: 2,
 dataset: flchain, schema: schema.yaml, budget: {epsilon: 1, delta: 1e-6}, pipelines: [embed], sites: [north, south],

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/conclave-dp/conclave/internal/testkit"
-	"github.com/conclave-dp/conclave/test/clustertest"
 )
 
 // mostCommands is the largest number of commands that a study of three sites may take.
@@ -238,7 +237,7 @@ func TestStudyTutorial(t *testing.T) {
 	for i, site := range sites {
 		p.hand(fmt.Sprintf("rows/shard-%d.csv.gz", i), site+"/rows.csv.gz")
 	}
-	_, port, _ := strings.Cut(clustertest.FreeAddress(t, "127.0.0.1"), ":")
+	_, port, _ := strings.Cut(testkit.FreeAddress(t, "127.0.0.1"), ":")
 
 	commands, edits := 0, 0
 	var last *typing

@@ -192,7 +192,7 @@ func (c *cluster) startEtcd(ctx context.Context) {
 	var at, members []string
 	for i := range replicas {
 		host := c.net.host(fmt.Sprintf("etcd%d", i))
-		client, peer := clustertest.FreeAddress(c.t, host), clustertest.FreeAddress(c.t, host)
+		client, peer := testkit.FreeAddress(c.t, host), testkit.FreeAddress(c.t, host)
 		c.clients = append(c.clients, client)
 		at = append(at, client+","+peer)
 		members = append(members, fmt.Sprintf("member%d=http://%s", i, peer))
@@ -249,7 +249,7 @@ func (c *cluster) traps(i int) string { return c.path(fmt.Sprintf("traps-agg%d",
 
 func (c *cluster) aggregatorFile(i int) string {
 	name := fmt.Sprintf("agg%d", i)
-	address := clustertest.FreeAddress(c.t, c.net.host(name))
+	address := testkit.FreeAddress(c.t, c.net.host(name))
 	c.addresses = append(c.addresses, address)
 	var endpoints, datasets []string
 	for j, client := range c.clients {

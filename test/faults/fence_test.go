@@ -37,19 +37,27 @@ func TestFaultOfALeaderThatSleepsBeforeItsCharge(t *testing.T) {
 
 	var leader *process
 	var traps string
-	testkit.Eventually(t, "a leader with hooks", func() bool {
+	var start int
+	testkit.Eventually(t, "a leader with hooks to fall asleep", func() bool {
+		if leader != nil && leader.state() == 'T' {
+			return true
+		}
 		i := d.leader()
 		if i == 0 {
 			c.aggregators[0].kill(5 * time.Second)
+		}
+		if i == 0 || c.aggregators[i].logged("listening") == 0 ||
+			c.aggregators[i] == leader && leader.started() == start {
 			return false
 		}
-		leader, traps = c.aggregators[i], c.traps(i)
-		return leader.logged("listening") > 0
+		if leader != nil { // it lost the lead before its next charge
+			_ = os.Remove(filepath.Join(traps, "before"))
+		}
+		leader, traps, start = c.aggregators[i], c.traps(i), c.aggregators[i].started()
+		leader.expect()
+		testkit.Must(t, os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600))
+		return false
 	})
-	start := leader.started()
-	leader.expect()
-	testkit.Must(t, os.WriteFile(filepath.Join(traps, "before"), []byte("stop"), 0o600))
-	testkit.Eventually(t, "the leader to fall asleep", func() bool { return leader.state() == 'T' })
 	raw, err := os.ReadFile(filepath.Join(traps, "trapped"))
 	var asleep clustertest.ReleaseKey
 	if _, serr := fmt.Sscan(string(raw), &asleep.Run, &asleep.Round); err != nil || serr != nil {

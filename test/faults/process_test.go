@@ -160,6 +160,11 @@ func (p *process) start() (*clustertest.Program, error) {
 func (p *process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.send(s)
+}
+
+// send is signal with the lock held.
+func (p *process) send(s syscall.Signal) {
 	if p.program != nil {
 		_ = p.program.Cmd.Process.Signal(s)
 	}
@@ -170,9 +175,9 @@ func (p *process) kill(down time.Duration) { p.end(syscall.SIGKILL, down) }
 
 func (p *process) end(s syscall.Signal, down time.Duration) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.ours, p.down = true, time.Now().Add(down)
-	p.mu.Unlock()
-	p.signal(s)
+	p.send(s)
 }
 
 // expect allows the current program to end in any way.
@@ -210,6 +215,9 @@ func (p *process) started() int {
 func (p *process) state() byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.program == nil {
+		return 0
+	}
 	raw, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(p.program.Cmd.Process.Pid), "stat"))
 	if i := bytes.LastIndexByte(raw, ')'); err == nil && i > 0 && i+2 < len(raw) {
 		return raw[i+2]

@@ -68,14 +68,17 @@ func TestUpgradeOneByOne(t *testing.T) {
 	for i, p := range c.etcds {
 		step(p, func() bool { return c.serves(ctx, i) })
 	}
-	leader := func() *process {
-		for _, p := range c.aggregators {
-			if p.logged("listening") > 0 {
-				return p
+	leader := func() (leads *process) {
+		testkit.Eventually(t, "one aggregator to lead", func() bool { // one that lost its lease is about to end
+			n := 0
+			for _, p := range c.aggregators {
+				if p.logged("listening") > 0 {
+					leads, n = p, n+1
+				}
 			}
-		}
-		t.Fatal("no aggregator leads")
-		return nil
+			return n == 1
+		})
+		return leads
 	}
 	first := leader()
 	for _, p := range c.aggregators {

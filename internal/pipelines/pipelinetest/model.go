@@ -29,6 +29,13 @@ func (s *suite) checkModel(t *testing.T, dir string, schema *partition.Schema) {
 	if a, b := sampled(t, m, nil, 1), sampled(t, m, nil, 2); bytes.Equal(a, b) {
 		t.Error("two seeds draw one sample")
 	}
+	var many []byte
+	for seed := range uint64(10) {
+		many = append(many, sampled(t, m, nil, seed)...)
+	}
+	if !bytes.Contains(many, []byte(",I")) || !bytes.Contains(many, []byte(",J")) {
+		t.Errorf("the rows have codes of one group only:\n%s", many)
+	}
 	one := []pipeline.Condition{{Column: "label", Relation: "=", Value: "1"}}
 	if rows := sampled(t, m, one, 1); bytes.Count(rows, []byte(",1\n")) != samples {
 		t.Errorf("not all rows have label 1:\n%s", rows)

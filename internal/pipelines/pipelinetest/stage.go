@@ -2,12 +2,10 @@ package pipelinetest
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conclave-dp/conclave/internal/kinds"
 	"github.com/conclave-dp/conclave/internal/ledger"
@@ -52,8 +50,6 @@ func RunStage(t *testing.T, s pipeline.Stage, small string) {
 // A run with the stage ends with rows and a certificate, its ledger's plan has the stage's questions, and a
 // restart asks nothing twice.
 func runStage(t *testing.T, s pipeline.Stage, small string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	run := cluster
 	if strings.Contains(small, "directions:") { // of strokes, which images have
 		run = clusterOfImages
@@ -65,7 +61,7 @@ func runStage(t *testing.T, s pipeline.Stage, small string) {
 	}
 	var before *results.Result
 	for range 2 {
-		result, err := local.Run(ctx, spec, local.Options{Out: out})
+		result, err := local.Run(testkit.Within(t), spec, local.Options{Out: out})
 		testkit.Must(t, err)
 		if result.Rows != 40 || result.EpsilonSpent > spec.Privacy.Epsilon ||
 			len(result.Notes) == 0 && !measures {

@@ -70,7 +70,11 @@ func Start(t testing.TB) *Server {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	s := &Server{Port: freePort(t), CA: filepath.Join(filepath.Dir(dir), "certs", "ca.crt")}
+	_, free, err := net.SplitHostPort(testkit.FreeAddress(t, "127.0.0.1"))
+	testkit.Must(t, err)
+	port, err := strconv.Atoi(free)
+	testkit.Must(t, err)
+	s := &Server{Port: port, CA: filepath.Join(filepath.Dir(dir), "certs", "ca.crt")}
 	issued := certificate(t, filepath.Dir(s.CA), dir, as.Credential)
 	s.DSN = fmt.Sprintf("postgres://tester:%s@127.0.0.1:%d/postgres?sslmode=disable", Password, s.Port)
 	var log bytes.Buffer
@@ -92,7 +96,7 @@ func Start(t testing.TB) *Server {
 		}
 	})
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := pgconn.Connect(context.Background(), s.DSN)
+		conn, err := pgconn.Connect(testkit.Within(t), s.DSN)
 		if err == nil {
 			s.conn = conn
 			t.Cleanup(func() { _ = s.conn.Close(context.Background()) }) // before the server ends
@@ -195,12 +199,4 @@ func ordinary(t testing.TB) *syscall.Credential {
 	}
 	t.Skip("PostgreSQL does not run as root, and there is no user postgres or nobody: run this test as another user")
 	return nil
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -138,3 +138,16 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 		t.Errorf("%d releases in the ledger, %d in the run", v.Runs["first"].Releases, run.Releases)
 	}
 }
+
+// Whoever led in an etcd of this process before is gone, under any name, however long its lease still lasts.
+func TestNobodyElseLeadsInTheProcess(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	inside := openStore(t, Config{Embedded: c.etcd})
+	next, err := inside.Lead(testkit.Within(t), "renamed", time.Second)
+	testkit.Must(t, err)
+	testkit.Receive(t, c.lead.Context().Done())
+	if next.Fence() <= c.lead.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), c.lead.Fence())
+	}
+}

@@ -85,7 +85,8 @@ func (s *Store) Ask(ctx context.Context, lead *Leadership, q Question) error {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
-		return &amendment{puts: puts}, nil
+		// The cache knows of charged rounds only how many there are.
+		return &amendment{[]clientv3.Cmp{absent(s.releaseKey(q.Run, q.Round))}, puts}, nil
 	})
 }
 

@@ -76,6 +76,20 @@ func TestAskedIsCharged(t *testing.T) {
 	}
 }
 
+// A charged round is not asked, also if an earlier one is not charged.
+func TestChargedRoundsAreNotAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	mustCharge(t, c.store, c.lead, testCharge("first", 1, "answer"))
+	for _, store := range []*Store{c.store, openStore(t, Config{Endpoints: c.etcd.Endpoints()})} { // one has read nothing
+		testkit.Must(t, store.Ask(testkit.Within(t), c.lead, testQuestion("first", 1, "b")))
+	}
+	_, _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first", "", "")
+	testkit.Must(t, err)
+	entries, _ := ledgerOf(t, c.store)
+	testkit.Same(t, "entries", types(entries), []string{"open", "run", "release", "close"})
+}
+
 // A pending question counts as spent for other runs, and for other questions of its own run.
 func TestAskedTakesRoom(t *testing.T) {
 	t.Parallel()

@@ -263,7 +263,8 @@ func TestEtcdAway(t *testing.T) {
 	if _, v := ledgerOf(t, back); v.Runs["first"].Releases != 0 {
 		t.Errorf("%d releases", v.Runs["first"].Releases)
 	}
-	if _, _, err := lasting.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {
+	s.config.RequestTimeout = testkit.Patience
+	if _, _, err := s.Charge(ctx, l, testCharge("first", 0, "answer")); err != nil {
 		t.Errorf("after etcd came back: %v", err)
 	}
 }

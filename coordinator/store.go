@@ -74,7 +74,8 @@ const (
 type Config struct {
 	// Endpoints are URLs or host:port pairs. Required without Embedded.
 	Endpoints []string
-	// Embedded is an etcd in this process. Keys are then read and written without a socket.
+	// Embedded is an etcd in this process, and no other store leads in it. Keys are then read and written without a
+	// socket.
 	Embedded Embedded
 	// TLS is needed for https endpoints.
 	TLS *tls.Config

@@ -71,9 +71,6 @@ func (c EtcdConfig) lease() time.Duration {
 	return cmp.Or(c.LeaseTTL, 10*time.Second)
 }
 
-// embeddedPatience bounds a request to an embedded etcd, most of which wait for syncs of a disk that may be slow.
-const embeddedPatience = time.Minute
-
 // plainBeyondLoopback is an endpoint on another machine without TLS, or empty.
 func (c EtcdConfig) plainBeyondLoopback() string {
 	files := c.CA != "" || c.Cert != "" || c.Key != ""
@@ -115,7 +112,7 @@ func (s *Server) openStore(ctx context.Context) error {
 			etcdserver.Config{Dir: c.Dir, Logger: s.log.Named("etcd")}); err != nil {
 			return fmt.Errorf("start the embedded etcd in %s: %w", c.Dir, err)
 		}
-		config.Embedded, config.RequestTimeout = s.embedded, embeddedPatience
+		config.Embedded = s.embedded
 	} else if config.TLS, err = c.clientTLS(); err != nil {
 		return err
 	}

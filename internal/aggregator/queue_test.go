@@ -489,6 +489,22 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 }
 
+// The leader that saw a worker go waits for it, too.
+func TestAWorkerThatIsGoneLosesItsRun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, Options{}, small)
+	lab := c.queue(t, "lab")
+	lab.submit(t, "small", "a")
+	w := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"})
+	w.claimed()
+	dropped := time.Now()
+	w.drop()
+	next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"}).claimed()
+	if took := time.Since(dropped); next.GetName() != "a" || took < c.config.WorkerGrace {
+		t.Errorf("another worker got %v after %v", next, took)
+	}
+}
+
 // A run that kills every worker that takes it does not delay the runs behind it.
 func TestARunThatEndsItsWorkersFails(t *testing.T) {
 	t.Parallel()

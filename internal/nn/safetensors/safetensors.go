@@ -248,13 +248,17 @@ func Remove(path string) error {
 	for _, p := range parts {
 		// What os.CreateTemp appends is a number. Names of other files may begin alike.
 		if number, ok := strings.CutPrefix(p.Name(), partPrefix(path)); ok && strings.Trim(number, "0123456789") == "" {
-			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), p.Name())))
+			err = errors.Join(err, removeIfThere(filepath.Join(filepath.Dir(path), p.Name())))
 		}
 	}
-	if removed := os.Remove(path); !errors.Is(removed, fs.ErrNotExist) {
-		err = errors.Join(err, removed)
+	return errors.Join(err, removeIfThere(path))
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // partPrefix begins the name under which Save writes a file at first.

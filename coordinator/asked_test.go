@@ -81,7 +81,8 @@ func TestChargedRoundsAreNotAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	mustCharge(t, c.store, c.lead, testCharge("first", 1, "answer"))
-	for _, store := range []*Store{c.store, openStore(t, Config{Endpoints: c.etcd.Endpoints()})} { // one has read nothing
+	fresh := openStore(t, Config{Endpoints: c.etcd.Endpoints()}) // it has read nothing
+	for _, store := range []*Store{c.store, fresh} {
 		testkit.Must(t, store.Ask(testkit.Within(t), c.lead, testQuestion("first", 1, "b")))
 	}
 	_, _, err := c.store.CloseRun(testkit.Within(t), c.lead, "first", "", "")

@@ -139,7 +139,7 @@ func TestInProcessWhileEtcdCloses(t *testing.T) {
 	}
 }
 
-// Whoever led in an etcd of this process before is gone, under any name, however long its lease still lasts.
+// A leader that an etcd of this process still has is gone, under any name, however long its lease lasts.
 func TestNobodyElseLeadsInTheProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

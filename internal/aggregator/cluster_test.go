@@ -64,8 +64,6 @@ type cluster struct {
 	server *Server
 	stop   func() error
 	ended  func() error // waits for a server that ends on its own
-	// started is before the start of a leader that hasty started.
-	started time.Time
 
 	mu                sync.Mutex
 	next, nextPlanned int

@@ -298,14 +298,14 @@ func small(c *Config) {
 // patient gives workers that are gone more time than a test takes.
 func patient(c *Config) { c.WorkerGrace = testkit.Patience }
 
-// hasty starts a leader that gives such workers a second.
-func (c *cluster) hasty(t testing.TB, name string) testQueue {
+// hasty starts a leader that gives such workers a second. started is before its start.
+func (c *cluster) hasty(t testing.TB, name string) (queue testQueue, started time.Time) {
 	t.Helper()
 	testkit.Must(t, c.stop())
 	c.config.WorkerGrace = time.Second
-	c.started = time.Now()
+	started = time.Now()
 	c.start(Options{})
-	return c.queue(t, name)
+	return c.queue(t, name), started
 }
 
 // A run is cancelled while it waits, and another while it runs with an open round.
@@ -472,8 +472,7 @@ func TestWorkersThatVanish(t *testing.T) {
 	}
 	// A worker with another name waits until the grace period ends. A new leader begins it anew.
 	w.drop()
-	lab = c.hasty(t, "lab")
-	dropped := c.started
+	lab, dropped := c.hasty(t, "lab")
 	other := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "v"})
 	if third := other.claimed(); third.GetName() != "a" || time.Since(dropped) < c.config.WorkerGrace {
 		t.Errorf("another worker got %v after %v", third, time.Since(dropped))
@@ -615,7 +614,7 @@ func TestTheQueueSurvivesALeader(t *testing.T) {
 		t.Errorf("back with its claim it got %v", again)
 	}
 	testkit.Must(t, lab.finish(t, run, conclavev1.RunState_RUN_STATE_DONE, ""))
-	lab = c.hasty(t, "lab")
+	lab, _ = c.hasty(t, "lab")
 	lab.await(t, lost.GetName(), conclavev1.RunState_RUN_STATE_WAITING) // after its grace period
 	if next := lab.worker(t, &conclavev1.Worker{Dataset: "small", Name: "w"}).claimed(); next.GetName() != "r1" {
 		t.Errorf("the next run is %v", next.GetName())

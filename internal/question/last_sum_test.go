@@ -72,12 +72,6 @@ func TestNothingOfAnEndedRunIsLeft(t *testing.T) {
 	}
 	for range 2 { // also of one without any
 		testkit.Must(t, question.RemoveRun(dir, "r"))
-		files, err := os.ReadDir(dir)
-		testkit.Must(t, err)
-		var left []string
-		for _, f := range files {
-			left = append(left, f.Name())
-		}
-		testkit.Same(t, "", others, left)
+		testkit.Same(t, "", others, testkit.Names(t, dir))
 	}
 }

@@ -64,6 +64,17 @@ func Read(t testing.TB, path string) []byte {
 	return raw
 }
 
+// Names are those of the files in a folder, sorted.
+func Names(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	Must(t, err)
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
 // Same fails the test, without ending it, with the difference of two values if there is one. what describes them, and
 // may be empty.
 func Same(t testing.TB, what string, want, got any, opts ...cmp.Option) {

@@ -238,27 +238,25 @@ func Save(path string, t *Set) (err error) {
 
 // Remove removes a file written by Save, if it exists, and parts of it that a crash left.
 func Remove(path string) error {
-	parts, err := os.ReadDir(filepath.Dir(path))
+	dir, base := filepath.Split(path)
+	files, err := os.ReadDir(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("safetensors: remove %s: %w", path, err)
 	}
-	for _, p := range parts {
+	for _, f := range files {
 		// What os.CreateTemp appends is a number. Names of other files may begin alike.
-		if number, ok := strings.CutPrefix(p.Name(), partPrefix(path)); ok && strings.Trim(number, "0123456789") == "" {
-			err = errors.Join(err, removeIfThere(filepath.Join(filepath.Dir(path), p.Name())))
+		number, part := strings.CutPrefix(f.Name(), partPrefix(path))
+		if f.Name() != base && (!part || strings.Trim(number, "0123456789") != "") {
+			continue
+		}
+		if removed := os.Remove(dir + f.Name()); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
 		}
 	}
-	return errors.Join(err, removeIfThere(path))
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // partPrefix begins the name under which Save writes a file at first.

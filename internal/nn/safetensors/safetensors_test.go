@@ -66,13 +66,7 @@ func TestRemoveTakesTheParts(t *testing.T) {
 	}
 	for range 2 {
 		testkit.Must(t, Remove(path))
-		left, err := os.ReadDir(dir)
-		testkit.Must(t, err)
-		var names []string
-		for _, e := range left {
-			names = append(names, e.Name())
-		}
-		testkit.Same(t, "", others, names)
+		testkit.Same(t, "", others, testkit.Names(t, dir))
 	}
 	testkit.Must(t, Remove(filepath.Join(dir, "no folder", "x.safetensors")))
 }

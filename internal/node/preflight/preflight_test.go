@@ -138,17 +138,6 @@ func found(t testing.TB, r *Report, status Status, name, says string) Check {
 	return Check{}
 }
 
-// entries lists a folder.
-func entries(t testing.TB, dir string) (names []string) {
-	t.Helper()
-	all, err := os.ReadDir(dir)
-	testkit.Must(t, err)
-	for _, e := range all {
-		names = append(names, e.Name())
-	}
-	return names
-}
-
 func TestANodeThatIsReady(t *testing.T) {
 	p := newPlace(t)
 	ready(t, p)
@@ -159,7 +148,7 @@ func TestANodeThatIsReady(t *testing.T) {
 func ready(t *testing.T, p *place) {
 	t.Helper()
 	p.config()
-	before := entries(t, p.dir)
+	before := testkit.Names(t, p.dir)
 	r := p.check(Options{Offline: true})
 	if !r.OK {
 		t.Errorf("problems: %+v", r.Checks)
@@ -172,7 +161,7 @@ func ready(t *testing.T, p *place) {
 	cert := pemfile.Certificates(testkit.Value(pemfile.Read(p.path("certs/node-north.crt"))))[0]
 	found(t, r, OK, "certificate", "key "+certs.SpellFingerprint(testkit.Value(certs.Fingerprint(cert.PublicKey))))
 	found(t, r, NotChecked, "network", "skipped")
-	if after := entries(t, p.dir); fmt.Sprint(after) != fmt.Sprint(before) {
+	if after := testkit.Names(t, p.dir); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the check left something: %v, before %v", after, before)
 	}
 }
